@@ -73,17 +73,25 @@ Result<SweepFile> read_sweep(const std::string& file) {
       });
 }
 
-Result<SweepFile> read_sweeps(const std::vector<std::string>& files) {
-  SweepFile all;
-  std::string error;
+/// A file that is there twice, under whatever name; empty: none is.
+std::string given_twice(const std::vector<std::string>& files) {
   std::set<std::string> seen;
   for (const std::string& file : files) {
     std::error_code unreadable;
-    const std::filesystem::path whole = std::filesystem::weakly_canonical(file, unreadable);
-    if (!seen.insert(whole.string()).second) {
-      error = fmt::format("{}: is given twice", file);
-      break;
+    if (!seen.insert(std::filesystem::weakly_canonical(file, unreadable).string()).second) {
+      return file;
     }
+  }
+  return "";
+}
+
+Result<SweepFile> read_sweeps(const std::vector<std::string>& files) {
+  SweepFile all;
+  std::string error;
+  if (const std::string twice = given_twice(files); !twice.empty()) {
+    return failure(fmt::format("{}: is given twice", twice));
+  }
+  for (const std::string& file : files) {
     const Result<SweepFile> read = read_sweep(file);
     if (!read) {
       error = read.error().message;

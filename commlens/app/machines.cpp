@@ -19,7 +19,8 @@ Cell rate(const std::optional<Quantity>& quantity, double times = 1) {
 std::string times_text(const Machine& machine) {
   std::string text;
   for (const Calibration& calibration : machine.calibrations) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", calibration.library, calibration.version);
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", calibration.library,
+                        calibration.version.empty() ? "" : " ", calibration.version);
   }
   return !text.empty() ? text : machine.borrows.empty() ? "uncalibrated" : "borrowed from " + machine.borrows;
 }

@@ -102,8 +102,10 @@ struct Calibration {
   char confidence = 'M';
   std::string shape_from;  // the machine that a dependence on the number of ranks was taken from; empty: none
   std::vector<PairFit> pairs;
-  std::array<double, 5>
-      spread{};  // of log(measured/predicted) by range of sizes (cost/form.hpp), of cross-validation
+  /// Of log(measured / predicted) by range of sizes (cost/form.hpp), of cross-validation: for ranks and nodes
+  /// that were measured, and for numbers of nodes between those.
+  std::array<double, 5> spread{};
+  std::array<double, 5> spread_of_nodes{};
 };
 
 /// A machine: what its ranks are, how they reach each other, what was measured on it.

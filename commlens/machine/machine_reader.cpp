@@ -175,26 +175,36 @@ PairFit pair_from(MachineFields& fields, const ConfigNode& node) {
   return fit;
 }
 
+std::array<double, 5> spread_from(MachineFields& fields, const ConfigNode& node, const std::string& path,
+                                  const std::string& key) {
+  std::array<double, 5> spread{};
+  const std::vector<double> values = fields.numbers(node, path, key);
+  bool is_good = values.size() == spread.size();
+  for (std::size_t index = 0; is_good && index < values.size(); ++index) {
+    is_good = values[index] > 0 && values[index] < 5;
+    spread[index] = values[index];
+  }
+  if (!is_good) {
+    fields.fail(node, path + "." + key, "must be five numbers between 0 and 5");
+  }
+  return spread;
+}
+
 void read_calibrations(MachineFields& fields, const ConfigNode& root,
                        std::vector<Calibration>& calibrations) {
   const std::string path = "calibrations";
   for (const ConfigNode& item : fields.items(root, "", "calibrations")) {
-    fields.known(item, path, {"library", "version", "source", "confidence", "shape_from", "spread", "pairs"});
+    fields.known(
+        item, path,
+        {"library", "version", "source", "confidence", "shape_from", "spread", "spread_of_nodes", "pairs"});
     Calibration calibration;
     calibration.library = fields.text(item, path, "library");
     calibration.version = fields.text(item, path, "version", false);
     calibration.source = fields.text(item, path, "source");
     calibration.confidence = fields.confidence(item, path);
     calibration.shape_from = fields.text(item, path, "shape_from", false);
-    const std::vector<double> spread = fields.numbers(item, path, "spread");
-    bool is_good = spread.size() == calibration.spread.size();
-    for (std::size_t index = 0; is_good && index < spread.size(); ++index) {
-      is_good = spread[index] > 0 && spread[index] < 5;
-      calibration.spread[index] = spread[index];
-    }
-    if (!is_good) {
-      fields.fail(item, path + ".spread", "must be five numbers between 0 and 5");
-    }
+    calibration.spread = spread_from(fields, item, path, "spread");
+    calibration.spread_of_nodes = spread_from(fields, item, path, "spread_of_nodes");
     for (const ConfigNode& pair : fields.items(item, path, "pairs")) {
       calibration.pairs.push_back(pair_from(fields, pair));
     }

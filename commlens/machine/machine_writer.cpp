@@ -104,6 +104,7 @@ Json calibration_json(const Calibration& calibration) {
     json["shape_from"] = calibration.shape_from;
   }
   json["spread"] = numbers_json(calibration.spread);
+  json["spread_of_nodes"] = numbers_json(calibration.spread_of_nodes);
   json["pairs"] = Json::array();
   for (const PairFit& fit : calibration.pairs) {
     json["pairs"].push_back(pair_json(fit));

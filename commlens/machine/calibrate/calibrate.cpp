@@ -165,6 +165,16 @@ void replace_calibration(Machine& machine, Calibration calibration) {
   machine.calibrations.push_back(std::move(calibration));
 }
 
+/// By coefficients alone: with its own measured times every point would be exact.
+Machine without_measured_times(Machine machine) {
+  for (Calibration& calibration : machine.calibrations) {
+    for (PairFit& pair : calibration.pairs) {
+      pair.knots.clear();
+    }
+  }
+  return machine;
+}
+
 PairError summary_of(const PairError& head, const std::vector<std::pair<double, std::string>>& errors) {
   PairError result = head;
   std::vector<double> values;
@@ -238,20 +248,21 @@ Result<CalibrationOutput> calibrated(const CalibrationInput& input) {
           Fits fits = fit_pairs(members, shape);
           output.notes.insert(output.notes.end(), fits.notes.begin(), fits.notes.end());
           if (!fits.pairs.empty()) {
-            replace_calibration(
-                output.machine,
-                {name.first, name.second, input.source, 'M', shape.empty() ? "" : input.shape->name,
-                 std::move(fits.pairs), cross_validated_spread(members, shape)});
+            const Spread spread = cross_validated_spread(members, shape);
+            replace_calibration(output.machine, {name.first, name.second, input.source, 'M',
+                                                 shape.empty() ? "" : input.shape->name,
+                                                 std::move(fits.pairs), spread.of_sizes, spread.of_nodes});
           }
         }
         if (output.machine.calibrations.empty()) {
           return failure(fmt::format("{}: no operation has the 3 sizes that a fit needs: {}",
                                      input.points.front().where, output.notes.front()));
         }
-        return errors_of(output.machine, input.points, input.version).map([&](std::vector<PairError> errors) {
-          output.errors = std::move(errors);
-          return std::move(output);
-        });
+        return errors_of(without_measured_times(output.machine), input.points, input.version)
+            .map([&](std::vector<PairError> errors) {
+              output.errors = std::move(errors);
+              return std::move(output);
+            });
       });
 }
 

@@ -35,7 +35,7 @@ struct PairError {
 /// A machine with what was fitted.
 struct CalibrationOutput {
   Machine machine;
-  std::vector<PairError> errors;   // of the points that were fitted
+  std::vector<PairError> errors;   // of the fitted points, by the coefficients alone
   std::vector<std::string> notes;  // pairs that the data cannot support, and why
 };
 

@@ -229,6 +229,23 @@ void add_errors(const std::vector<PairFit>& pairs, const std::vector<PairPoint>&
   }
 }
 
+/// The percentile of each range, of all where one has few.
+std::array<double, 5> by_range(const OffByRange& off, double share) {
+  constexpr double least = .04;
+  constexpr std::size_t enough = 8;
+  std::vector<double> all;
+  for (const std::vector<double>& values : off) {
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  std::array<double, 5> spread{};
+  for (std::size_t range = 0; range < off.size(); ++range) {
+    const std::vector<double>& values = off[range].size() >= enough ? off[range] : all;
+    // Nothing to judge by: as wide as times for other numbers of ranks.
+    spread[range] = values.empty() ? std::log(1.3) : std::max(least, percentile(values, share));
+  }
+  return spread;
+}
+
 /// Numbers of nodes between the fewest and the most.
 std::vector<std::int64_t> middle_nodes(const std::vector<PairPoint>& points) {
   std::set<std::int64_t> nodes;
@@ -297,35 +314,22 @@ Fits fit_pairs(const std::vector<PairPoint>& points, const std::vector<PairFit>&
   return fits;
 }
 
-std::array<double, 5> cross_validated_spread(const std::vector<PairPoint>& points,
-                                             const std::vector<PairFit>& shape) {
-  constexpr double share = .8;
-  constexpr double least = .04;
-  constexpr std::size_t enough = 8;
-  OffByRange off;
+Spread cross_validated_spread(const std::vector<PairPoint>& points, const std::vector<PairFit>& shape) {
+  OffByRange of_sizes;
   const std::array<std::vector<PairPoint>, 2> halves = halves_of(points);
   for (std::size_t half = 0; half < 2; ++half) {
-    add_errors(fit_pairs(halves[half], shape).pairs, halves[1 - half], off);
+    add_errors(fit_pairs(halves[half], shape).pairs, halves[1 - half], of_sizes);
   }
+  OffByRange of_nodes;
   for (const std::int64_t nodes : middle_nodes(points)) {
     std::vector<PairPoint> kept;
     std::vector<PairPoint> held;
     for (const PairPoint& point : points) {
       (point.point.call.place.nodes == nodes ? held : kept).push_back(point);
     }
-    add_errors(fit_pairs(kept, shape).pairs, held, off);
+    add_errors(fit_pairs(kept, shape).pairs, held, of_nodes);
   }
-  std::vector<double> all;
-  for (const std::vector<double>& values : off) {
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  std::array<double, 5> spread{};
-  for (std::size_t range = 0; range < off.size(); ++range) {
-    const std::vector<double>& values = off[range].size() >= enough ? off[range] : all;
-    // Nothing to judge by: as wide as times that other machines lend.
-    spread[range] = values.empty() ? std::log(1.3) : std::max(least, percentile(values, share));
-  }
-  return spread;
+  return {by_range(of_sizes, .8), by_range(of_nodes, .9)};
 }
 
 }  // namespace commlens

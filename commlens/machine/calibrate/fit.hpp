@@ -29,11 +29,15 @@ Fits fit_pairs(const std::vector<PairPoint>& points, const std::vector<PairFit>&
 const PairFit* find_pair(const std::vector<PairFit>& pairs, CommKind op, const PairName& name,
                          bool several_nodes);
 
-/// What predictions are off by in each range of sizes (cost/form.hpp), as |log(measured / predicted)|: half
-/// of the sizes predicted by the other half, then the other way round, and the middle numbers of nodes by the
-/// rest. The 80th percentile, and 4 % at least: halves have twice the distance between sizes, so it holds
-/// some 90 % of new points, as docs/results/calibrate.md shows.
-std::array<double, 5> cross_validated_spread(const std::vector<PairPoint>& points,
-                                             const std::vector<PairFit>& shape);
+/// What predictions are off by in each range of sizes (cost/form.hpp), as |log(measured / predicted)|, 4 % at
+/// least.
+struct Spread {
+  /// Half of the sizes predicted by the other half, then the other way round. The 80th percentile: halves
+  /// have twice the distance between sizes, so it holds some 90 % of new points (docs/results/calibrate.md).
+  std::array<double, 5> of_sizes{};
+  /// The middle numbers of nodes predicted by the others, each alone. The 90th percentile.
+  std::array<double, 5> of_nodes{};
+};
+Spread cross_validated_spread(const std::vector<PairPoint>& points, const std::vector<PairFit>& shape);
 
 }  // namespace commlens

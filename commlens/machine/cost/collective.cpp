@@ -73,6 +73,12 @@ bool has_knot(const PairFit& fit, const TimedCall& call) {
   });
 }
 
+bool was_measured_at(const PairFit& fit, const Placement& place) {
+  return std::any_of(fit.knots.begin(), fit.knots.end(), [&](const Knots& knots) {
+    return knots.ranks == place.ranks && knots.nodes == place.nodes;
+  });
+}
+
 bool is_beyond_sizes(const PairFit& fit, Bytes bytes) {
   constexpr std::int64_t far = 4;
   return std::none_of(fit.knots.begin(), fit.knots.end(), [&](const Knots& knots) {
@@ -88,7 +94,9 @@ CollectiveTime with_interval(double us, double factor, TimeSource source, std::s
 /// The time of a calibrated pair, and what makes it less than calibrated.
 CollectiveTime by_fit(const Calibration& calibration, const PairFit& fit, const Library& library,
                       const TimedCall& call) {
-  double factor = std::exp(calibration.spread[size_range(call.bytes)]);
+  const bool is_between = fit.several_nodes && !was_measured_at(fit, call.place);
+  const std::array<double, 5>& spread = is_between ? calibration.spread_of_nodes : calibration.spread;
+  double factor = std::exp(spread[size_range(call.bytes)]);
   TimeSource source = has_knot(fit, call) ? TimeSource::measured : TimeSource::calibrated;
   std::string source_of = calibration.source;
   const auto lower_to = [&](double least, std::string of) {
@@ -297,8 +305,13 @@ Result<std::vector<TimedCandidate>> candidate_times(const CostQuery& query) {
         std::vector<TimedCandidate> times;
         std::string error;
         for (const Candidate& candidate : candidates) {
+          CostQuery asked = query;
+          if (&candidate !=
+              &chosen) {  // what was measured without asking for an algorithm is not of this one
+            asked.library.algorithms = {candidate.algorithm};
+          }
           const Result<CollectiveTime> time =
-              time_of(query, {candidate.algorithm, candidate.protocol}, candidates);
+              time_of(asked, {candidate.algorithm, candidate.protocol}, candidates);
           error = time ? error : time.error().message;
           times.push_back({candidate, time.value_or(CollectiveTime{}), &candidate == &chosen});
         }

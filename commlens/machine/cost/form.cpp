@@ -154,7 +154,7 @@ Features features(const std::string& algorithm, const std::string& protocol, con
   const bool is_switch = algorithm == "nvls";
   double extra = 0;
   if (is_exchange) {
-    extra = peer_channels(call).bytes_per_channel / 1e3;
+    extra = peer_channels(call).most_bytes_per_channel / 1e3;
   } else if (protocol == "LL") {
     extra = sent / 1e3 * std::sqrt(sent / 1e6);
   }

@@ -21,6 +21,7 @@ PeerChannels peer_channels(const TimedCall& call) {
   while (channels > 1 && channels * (is_all ? call.place.ranks : 2) > k_most_channels_of_peers) {
     channels /= 2;
   }
+  const std::int64_t first_channels = channels;
   std::int64_t part = std::max(least_part, ceil_div(bytes, channels));
   while (part > most_part && channels <= k_most_channels_of_peers / 2) {
     channels *= 2;
@@ -30,6 +31,10 @@ PeerChannels peer_channels(const TimedCall& call) {
   result.used = std::max<std::int64_t>(1, std::min(channels, ceil_div(bytes, least_part)));
   result.is_ll = bytes <= result.used * k_ll_bytes_per_channel;
   result.bytes_per_channel = static_cast<double>(bytes) / static_cast<double>(result.used);
+  const std::int64_t smallest = std::min(bytes, least_part);
+  const std::int64_t before_more = channels > first_channels ? most_part : 0;
+  result.most_bytes_per_channel =
+      std::max({result.bytes_per_channel, static_cast<double>(smallest), static_cast<double>(before_more)});
   return result;
 }
 

@@ -10,6 +10,7 @@ struct PeerChannels {
   bool is_ll = false;
   std::int64_t used = 1;  // channels of one peer
   double bytes_per_channel = 0;
+  double most_bytes_per_channel = 0;  // of this and all smaller calls: more channels make shares smaller
 };
 
 /// Source: NVIDIA/nccl src/enqueue.cc:859, 905-935, src/init.cc:818-850, src/graph/paths.cc:918-1005.
