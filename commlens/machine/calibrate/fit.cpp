@@ -229,20 +229,35 @@ void add_errors(const std::vector<PairFit>& pairs, const std::vector<PairPoint>&
   }
 }
 
-/// The percentile of each range, of all where one has few.
-std::array<double, 5> by_range(const OffByRange& off, double share) {
-  constexpr double least = .04;
-  constexpr std::size_t enough = 8;
+std::vector<double> all_ranges(const OffByRange& off) {
   std::vector<double> all;
   for (const std::vector<double>& values : off) {
     all.insert(all.end(), values.begin(), values.end());
   }
+  return all;
+}
+
+constexpr double k_least_spread = .04;
+
+/// The percentile of each range, of all where one has few.
+std::array<double, 5> by_range(const OffByRange& off, double share) {
+  constexpr std::size_t enough = 8;
+  const std::vector<double> all = all_ranges(off);
   std::array<double, 5> spread{};
   for (std::size_t range = 0; range < off.size(); ++range) {
     const std::vector<double>& values = off[range].size() >= enough ? off[range] : all;
     // Nothing to judge by: as wide as times for other numbers of ranks.
-    spread[range] = values.empty() ? std::log(1.3) : std::max(least, percentile(values, share));
+    spread[range] = values.empty() ? std::log(1.3) : std::max(k_least_spread, percentile(values, share));
   }
+  return spread;
+}
+
+/// The percentile of all sizes: what nodes change is placement and other jobs rather than the protocol of a
+/// size.
+std::array<double, 5> of_all(const OffByRange& off, double share) {
+  const std::vector<double> all = all_ranges(off);
+  std::array<double, 5> spread{};
+  spread.fill(all.empty() ? std::log(1.5) : std::max(k_least_spread, percentile(all, share)));
   return spread;
 }
 
@@ -329,7 +344,7 @@ Spread cross_validated_spread(const std::vector<PairPoint>& points, const std::v
     }
     add_errors(fit_pairs(kept, shape).pairs, held, of_nodes);
   }
-  return {by_range(of_sizes, .8), by_range(of_nodes, .9)};
+  return {by_range(of_sizes, .8), of_all(of_nodes, .9)};
 }
 
 }  // namespace commlens
