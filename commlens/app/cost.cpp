@@ -213,7 +213,7 @@ Result<CostResult> cost(const CostRequest& request) {
       return asked_library(request, machine, lent).and_then([&](const Library& library) {
         return tuned_pairs(request.tuning_log).and_then([&](const std::vector<TunedPair>& tuning) {
           return rows_of({machine.name, machine.title, library, call, request.explain, {}},
-                         {machine, lent, library, call, tuning}, request.bytes);
+                         {&machine, lent, library, call, tuning}, request.bytes);
         });
       });
     });

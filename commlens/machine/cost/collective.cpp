@@ -183,12 +183,13 @@ std::optional<CollectiveTime> by_calibration(const Machine& machine, const Libra
              : by_other_pair(*calibration, candidates, call, *wanted);
 }
 
-Result<CollectiveTime> time_of(const CostQuery& query, const PairName& name,
+/// `library`: that of the query, with what was asked for.
+Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, const PairName& name,
                                const std::vector<Candidate>& candidates) {
   const TimedCall& call = query.call;
-  std::optional<CollectiveTime> time = by_calibration(query.machine, query.library, call, name, candidates);
+  std::optional<CollectiveTime> time = by_calibration(*query.machine, library, call, name, candidates);
   if (!time && query.lender != nullptr) {
-    time = by_calibration(*query.lender, query.library, call, name, candidates);
+    time = by_calibration(*query.lender, library, call, name, candidates);
     if (time) {
       const double factor = std::max(time->high_us / time->us, k_lent);
       const std::string of = time->source == TimeSource::borrowed
@@ -203,8 +204,8 @@ Result<CollectiveTime> time_of(const CostQuery& query, const PairName& name,
       return failure(
           fmt::format("machine {}: {} {} {}/{} on {} ranks was not measured and {} has no estimate of it; "
                       "run commlens calibrate with a sweep",
-                      query.machine.name, query.library.name, name_of(call.op), name.algorithm, name.protocol,
-                      call.place.ranks, query.library.name));
+                      query.machine->name, query.library.name, name_of(call.op), name.algorithm,
+                      name.protocol, call.place.ranks, query.library.name));
     }
     time = CollectiveTime{candidate->library_us,
                           candidate->library_us / k_constants_low,
@@ -215,7 +216,7 @@ Result<CollectiveTime> time_of(const CostQuery& query, const PairName& name,
                           "",
                           0};
   }
-  const double least = least_us(query.machine, call, name.algorithm);
+  const double least = least_us(*query.machine, call, name.algorithm);
   time->us = std::max(time->us, least);
   time->low_us = std::max(time->low_us, least);
   time->high_us = std::max(time->high_us, time->us);
@@ -227,7 +228,7 @@ Result<CollectiveTime> time_of(const CostQuery& query, const PairName& name,
 
 Result<void> check_query(const CostQuery& query) {
   const TimedCall& call = query.call;
-  const Machine& machine = query.machine;
+  const Machine& machine = *query.machine;
   if (call.op == CommKind::barrier || call.op == CommKind::other) {
     return failure(fmt::format("{} has no time model", name_of(call.op)));
   }
@@ -254,12 +255,12 @@ const Candidate& fastest(const std::vector<Candidate>& candidates) {
 /// MPI has no table here: the fastest of the algorithms that were measured, or the one that was asked for.
 Result<std::vector<TimedCandidate>> mpi_times(const CostQuery& query) {
   std::vector<TimedCandidate> times;
-  const Calibration* const calibration = calibration_of(query.machine, query.library);
+  const Calibration* const calibration = calibration_of(*query.machine, query.library);
   for (const PairFit& fit : calibration == nullptr ? std::vector<PairFit>() : calibration->pairs) {
     const bool is_wanted =
         query.library.algorithms.empty() || query.library.algorithms.front() == fit.algorithm;
     if (fit.op == query.call.op && fit.several_nodes == (query.call.place.nodes > 1) && is_wanted) {
-      const Result<CollectiveTime> time = time_of(query, {fit.algorithm, fit.protocol}, {});
+      const Result<CollectiveTime> time = time_of(query, query.library, {fit.algorithm, fit.protocol}, {});
       if (time) {
         times.push_back({{fit.algorithm, fit.protocol}, *time});
       }
@@ -268,7 +269,7 @@ Result<std::vector<TimedCandidate>> mpi_times(const CostQuery& query) {
   if (times.empty()) {
     return failure(
         fmt::format("machine {}: no MPI time of {} was measured {}; run commlens calibrate with a sweep",
-                    query.machine.name, name_of(query.call.op),
+                    query.machine->name, name_of(query.call.op),
                     query.call.place.nodes > 1 ? "between nodes" : "in a node"));
   }
   std::min_element(times.begin(), times.end(), [](const TimedCandidate& a, const TimedCandidate& b) {
@@ -295,7 +296,7 @@ Result<std::vector<TimedCandidate>> candidate_times(const CostQuery& query) {
   if (query.library.name == "mpi") {
     return mpi_times(query);
   }
-  return library_candidates(query.machine, query.library, query.call, query.tuning)
+  return library_candidates(*query.machine, query.library, query.call, query.tuning)
       .and_then([&](const std::vector<Candidate>& candidates) -> Result<std::vector<TimedCandidate>> {
         if (candidates.empty()) {
           return failure(fmt::format("{} {} has no way to carry out {} here", query.library.name,
@@ -305,13 +306,13 @@ Result<std::vector<TimedCandidate>> candidate_times(const CostQuery& query) {
         std::vector<TimedCandidate> times;
         std::string error;
         for (const Candidate& candidate : candidates) {
-          CostQuery asked = query;
+          Library asked = query.library;
           if (&candidate !=
               &chosen) {  // what was measured without asking for an algorithm is not of this one
-            asked.library.algorithms = {candidate.algorithm};
+            asked.algorithms = {candidate.algorithm};
           }
           const Result<CollectiveTime> time =
-              time_of(asked, {candidate.algorithm, candidate.protocol}, candidates);
+              time_of(query, asked, {candidate.algorithm, candidate.protocol}, candidates);
           error = time ? error : time.error().message;
           times.push_back({candidate, time.value_or(CollectiveTime{}), &candidate == &chosen});
         }
@@ -336,7 +337,7 @@ Result<CollectiveTime> time_of_pair(const Machine& machine, const Library& libra
     asked.version = default_version(machine, asked.name);
   }
   return library_candidates(machine, asked, call).and_then([&](const std::vector<Candidate>& candidates) {
-    return time_of({machine, nullptr, asked, call, {}}, pair, candidates);
+    return time_of({&machine, nullptr, asked, call, {}}, asked, pair, candidates);
   });
 }
 

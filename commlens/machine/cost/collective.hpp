@@ -31,9 +31,9 @@ struct CollectiveTime {
   double library_us = 0;  // by the library's own constants; 0: it has none
 };
 
-/// What to time.
+/// What to time. The machines outlive it.
 struct CostQuery {
-  Machine machine;
+  const Machine* machine = nullptr;
   const Machine* lender = nullptr;  // the machine that `machine` borrows from; null: none
   Library library;
   TimedCall call;

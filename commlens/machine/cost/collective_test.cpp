@@ -11,13 +11,13 @@ namespace {
 constexpr CommKind k_timed[] = {CommKind::all_reduce, CommKind::all_gather, CommKind::reduce_scatter,
                                 CommKind::all_to_all};
 
-CostQuery query_of(const std::string& machine, CommKind op, std::int64_t bytes, Placement place) {
+CostQuery query_of(const Machine& machine, CommKind op, std::int64_t bytes, Placement place) {
   CostQuery query;
-  query.machine = *find_machine(machine);
-  const bool is_amd = query.machine.processor.architecture == Architecture::cdna2 ||
-                      query.machine.processor.architecture == Architecture::cdna3;
+  query.machine = &machine;
+  const bool is_amd = machine.processor.architecture == Architecture::cdna2 ||
+                      machine.processor.architecture == Architecture::cdna3;
   query.library.name = is_amd ? "rccl" : "nccl";
-  query.library.version = default_version(query.machine, query.library.name);
+  query.library.version = default_version(machine, query.library.name);
   query.call = {op, Bytes{bytes}, DType::fp16, place};
   return query;
 }
@@ -49,7 +49,7 @@ TEST(CollectiveTimes, NeverFallWithSizeAndStayWithinTheLinks) {
           if (ranks * nodes < 2 || (nodes > 1 && machine.out.kind == "none")) {
             continue;
           }
-          const CostQuery query = query_of(machine.name, op, bytes, {ranks * nodes, nodes});
+          const CostQuery query = query_of(machine, op, bytes, {ranks * nodes, nodes});
           const Result<CollectiveTime> time = collective_time(query);
           ASSERT_TRUE(time) << time.error().message;
           EXPECT_GE(time->us, least_us(machine, query.call, time->algorithm)) << machine.name;
@@ -64,9 +64,10 @@ TEST(CollectiveTimes, NeverFallWithSizeAndStayWithinTheLinks) {
 
 TEST(CollectiveTime, SaysWhereItComesFrom) {
   const auto source_of = [](const std::string& machine, std::int64_t bytes, Placement place) {
-    CostQuery query = query_of(machine, CommKind::all_reduce, bytes, place);
-    const Machine lender = query.machine.borrows.empty() ? Machine{} : *find_machine(query.machine.borrows);
-    query.lender = query.machine.borrows.empty() ? nullptr : &lender;
+    const Machine known = *find_machine(machine);
+    CostQuery query = query_of(known, CommKind::all_reduce, bytes, place);
+    const Machine lender = known.borrows.empty() ? Machine{} : *find_machine(known.borrows);
+    query.lender = known.borrows.empty() ? nullptr : &lender;
     return std::string(name_of(collective_time(query)->source));
   };
   EXPECT_EQ(source_of("dgx_h100", 1 << 20, {8, 1}), "measured");
@@ -79,7 +80,8 @@ TEST(CollectiveTime, SaysWhereItComesFrom) {
 }
 
 TEST(CollectiveTime, OfAnotherReleaseIsBorrowed) {
-  CostQuery query = query_of("dgx_h100", CommKind::all_reduce, 1 << 20, {8, 1});
+  const Machine machine = *find_machine("dgx_h100");
+  CostQuery query = query_of(machine, CommKind::all_reduce, 1 << 20, {8, 1});
   query.library.version = "2.23.4";
   const Result<CollectiveTime> time = collective_time(query);
   ASSERT_TRUE(time);
@@ -89,14 +91,19 @@ TEST(CollectiveTime, OfAnotherReleaseIsBorrowed) {
 }
 
 TEST(CollectiveTime, OfLayoutsLargerThanTheMachineIsRefused) {
-  EXPECT_EQ(collective_time(query_of("dgx_h100", CommKind::all_reduce, 1024, {16, 1})).error().message,
+  EXPECT_EQ(collective_time(query_of(*find_machine("dgx_h100"), CommKind::all_reduce, 1024, {16, 1}))
+                .error()
+                .message,
             "16 ranks on a node: dgx_h100 has 8");
-  EXPECT_EQ(collective_time(query_of("vista_gh200", CommKind::all_reduce, 1024, {700, 700})).error().message,
+  EXPECT_EQ(collective_time(query_of(*find_machine("vista_gh200"), CommKind::all_reduce, 1024, {700, 700}))
+                .error()
+                .message,
             "700 nodes: vista_gh200 has 600");
 }
 
 TEST(CollectiveTime, OfMpiNeedsAMeasurement) {
-  CostQuery query = query_of("frontier", CommKind::all_reduce, 1024, {16, 2});
+  const Machine machine = *find_machine("frontier");
+  CostQuery query = query_of(machine, CommKind::all_reduce, 1024, {16, 2});
   query.library.name = "mpi";
   EXPECT_EQ(
       collective_time(query).error().message,
@@ -105,7 +112,8 @@ TEST(CollectiveTime, OfMpiNeedsAMeasurement) {
 }
 
 TEST(CollectiveTime, OfOneRankIsNothing) {
-  EXPECT_EQ(collective_time(query_of("dgx_h100", CommKind::all_reduce, 1 << 20, {1, 1}))->us, 0);
+  EXPECT_EQ(collective_time(query_of(*find_machine("dgx_h100"), CommKind::all_reduce, 1 << 20, {1, 1}))->us,
+            0);
 }
 
 // 512 MiB over 8 of 300 GB/s: a ring sends 7/4 of it, a switch that adds once.

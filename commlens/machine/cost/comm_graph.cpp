@@ -106,7 +106,7 @@ Result<CommGraph> graph_between_nodes(const Machine& machine, const Placement& p
   const std::optional<double> total = link_total(machine);
   const std::optional<Channels> alone =
       total ? nvls_in_node(machine, *total, place.per_node()) : std::nullopt;
-  graph.nvls = stated(machine, "nvls", true);
+  graph.nvls = place.per_node() > 2 ? stated(machine, "nvls", true) : std::nullopt;
   if (!graph.nvls && alone) {
     graph.nvls = Channels{alone->count, std::min(alone->intra, graph.ring.inter), graph.ring.inter};
   }
