@@ -8,6 +8,7 @@
 #include "commlens/app/json_result.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/comm/volume.hpp"
+#include "commlens/machine/calibrate/sweep.hpp"
 #include "commlens/machine/cost/tuning_log.hpp"
 #include "commlens/machine/machines.hpp"
 #include "commlens/report/table_json.hpp"
@@ -46,7 +47,7 @@ Result<std::vector<std::string>> known_words(const std::vector<std::string>& wor
 }
 
 Result<CommKind> timed_operation(const std::string& name) {
-  const std::optional<CommKind> op = comm_kind_from(name);
+  const std::optional<CommKind> op = timed_kind_from(name);
   if (!op || *op == CommKind::barrier || *op == CommKind::other) {
     return failure(
         fmt::format("'{}' is no operation with a time; choose all_reduce, all_gather, reduce_scatter, "
@@ -58,7 +59,7 @@ Result<CommKind> timed_operation(const std::string& name) {
 
 Result<TimedCall> call_of(const CostRequest& request, const Machine& machine) {
   return timed_operation(request.op).and_then([&](CommKind op) -> Result<TimedCall> {
-    const std::optional<DType> type = dtype_from(request.dtype);
+    const std::optional<DType> type = element_type_from(request.dtype);
     if (!type) {
       return failure(fmt::format("--dtype {}: is no element type", request.dtype));
     }

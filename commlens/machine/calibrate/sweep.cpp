@@ -69,30 +69,6 @@ CsvTable table_of(std::string_view content) {
 
 bool holds(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
-std::optional<CommKind> operation(std::string_view name) {
-  const std::string bare(name.substr(0, name.find('(')));
-  if (bare == "alltoall") {
-    return CommKind::all_to_all;
-  }
-  if (bare == "bcast") {
-    return CommKind::broadcast;
-  }
-  return comm_kind_from(bare);
-}
-
-std::optional<DType> element_type(std::string_view name) {
-  if (name == "half") {
-    return DType::fp16;
-  }
-  if (name == "float") {
-    return DType::fp32;
-  }
-  if (name == "double") {
-    return DType::fp64;
-  }
-  return dtype_from(name);
-}
-
 /// "allreduce_nccl_ring; vsnccl" is ring, "allreduce_hier_bw_mpi" hier_bw, "ring_over_int32" ring_over.
 std::string asked_algorithm(std::string text) {
   text = text.substr(0, text.find(';'));
@@ -170,8 +146,8 @@ Result<SweepPoint> counted_point(const CsvTable& table, const CsvRow& row, const
   point.library = "nccl";
   point.device = table.cell(row, "device");
   point.version = table.cell(row, "version");
-  point.call.op = *operation(table.cell(row, "op_name"));
-  const std::optional<DType> type = element_type(table.cell(row, "nccl_dtype"));
+  point.call.op = *timed_kind_from(table.cell(row, "op_name"));
+  const std::optional<DType> type = element_type_from(table.cell(row, "nccl_dtype"));
   if (!type) {
     return failure(fmt::format("{}: nccl_dtype '{}' is not known", where, table.cell(row, "nccl_dtype")));
   }
@@ -192,13 +168,13 @@ Result<SweepPoint> sweep_point(const CsvTable& table, const CsvRow& row, const s
   SweepPoint point;
   point.where = where;
   const std::string operation_text = table.cell(row, "op");
-  point.call.op = *operation(operation_text);
+  point.call.op = *timed_kind_from(operation_text);
   const LibraryWords words = library_of(table.cell(row, "library"), holds(operation_text, "in-app"));
   point.library = words.library;
   point.device = table.cell(row, "machine");
   point.algorithm = words.algorithm;
   point.version = table.cell(row, "version");
-  const std::optional<DType> type = element_type(table.cell(row, "dtype"));
+  const std::optional<DType> type = element_type_from(table.cell(row, "dtype"));
   if (!type) {
     return failure(fmt::format("{}: dtype '{}' is not known", where, table.cell(row, "dtype")));
   }
@@ -262,6 +238,30 @@ std::int64_t spread_over_nodes(std::vector<SweepPoint>& points) {
 
 }  // namespace
 
+std::optional<CommKind> timed_kind_from(std::string_view name) {
+  const std::string bare(name.substr(0, name.find('(')));
+  if (bare == "alltoall") {
+    return CommKind::all_to_all;
+  }
+  if (bare == "bcast") {
+    return CommKind::broadcast;
+  }
+  return comm_kind_from(bare);
+}
+
+std::optional<DType> element_type_from(std::string_view name) {
+  if (name == "half") {
+    return DType::fp16;
+  }
+  if (name == "float") {
+    return DType::fp32;
+  }
+  if (name == "double") {
+    return DType::fp64;
+  }
+  return dtype_from(name);
+}
+
 bool is_sweep_csv(std::string_view content) {
   return content.rfind(k_sweep_header, 0) == 0 || content.rfind(k_counted_header, 0) == 0;
 }
@@ -281,7 +281,7 @@ Result<SweepFile> parse_sweep_csv(const std::string& file, std::string_view cont
       error = fmt::format("{}: {} cells, its header has {}", where, row.size(), table.columns.size());
       break;
     }
-    if (!operation(op) || !has_time) {
+    if (!timed_kind_from(op) || !has_time) {
       ++other[has_time ? op : op + " without a time"];
       continue;
     }

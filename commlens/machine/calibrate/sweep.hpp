@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,11 @@ struct SweepFile {
   std::vector<SweepPoint> points;
   std::vector<std::string> notes;
 };
+
+/// An operation and an element type by our names or those of benchmarks: "alltoall", "bcast", "half",
+/// "float".
+std::optional<CommKind> timed_kind_from(std::string_view name);
+std::optional<DType> element_type_from(std::string_view name);
 
 /// Whether a text starts with the header of one of the tables that parse_sweep_csv reads.
 bool is_sweep_csv(std::string_view content);

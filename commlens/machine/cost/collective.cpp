@@ -137,36 +137,55 @@ std::optional<CollectiveTime> by_sibling(const Calibration& calibration, const T
   return std::nullopt;
 }
 
-/// A pair that was not measured: off from the library's estimate as the nearest measured pair of the
-/// operation is.
-std::optional<CollectiveTime> by_other_pair(const Calibration& calibration,
-                                            const std::vector<Candidate>& candidates, const TimedCall& call,
-                                            const Candidate& wanted) {
-  const PairFit* nearest = nullptr;
-  double distance = 0;
+/// The library's estimate of a pair; 0 where it has none.
+double library_us(const Machine& machine, const Library& library, const TimedCall& call,
+                  const PairName& name) {
+  Library unrestricted = library;
+  unrestricted.algorithms.clear();
+  unrestricted.protocols.clear();
+  const Result<std::vector<Candidate>> candidates = library_candidates(machine, unrestricted, call);
+  const Candidate* const found =
+      candidates ? candidate_of(*candidates, name.algorithm, name.protocol) : nullptr;
+  return found == nullptr ? 0 : found->library_us;
+}
+
+/// The same without its steps downwards: corrections by size change at powers of two, where an estimate may
+/// fall.
+double rising_library_us(const Machine& machine, const Library& library, const TimedCall& call,
+                         const PairName& name) {
+  double most = library_us(machine, library, call, name);
+  TimedCall before = call;
+  for (std::int64_t power = 128; power <= call.bytes.value && power < (std::int64_t{1} << 40); power *= 2) {
+    before.bytes = Bytes{power - 1};
+    most = std::max(most, library_us(machine, library, before, name));
+  }
+  return most;
+}
+
+/// How measured times of the operation stand to the library's estimates of them, on average; 0: there are
+/// none.
+double usual_ratio(const Calibration& calibration, const Machine& machine, const Library& library,
+                   const TimedCall& call) {
+  double logs = 0;
+  double count = 0;
   for (const PairFit& fit : calibration.pairs) {
-    const Candidate* const other = fit.op == call.op && fit.several_nodes == (call.place.nodes > 1)
-                                       ? candidate_of(candidates, fit.algorithm, fit.protocol)
-                                       : nullptr;
-    if (other != nullptr && other->library_us > 0) {
-      const double apart = std::abs(std::log(other->library_us / wanted.library_us));
-      if (nearest == nullptr || apart < distance) {
-        nearest = &fit;
-        distance = apart;
+    const bool is_alike = fit.op == call.op && fit.several_nodes == (call.place.nodes > 1);
+    for (const Knots& knots : is_alike ? fit.knots : std::vector<Knots>()) {
+      for (std::size_t index = 0; index < knots.bytes.size(); ++index) {
+        const TimedCall there{call.op, Bytes{knots.bytes[index]}, call.dtype, {knots.ranks, knots.nodes}};
+        const double estimate = library_us(machine, library, there, {fit.algorithm, fit.protocol});
+        if (estimate > 0) {
+          logs += std::log(knots.us[index] / estimate);
+          count += 1;
+        }
       }
     }
   }
-  if (nearest == nullptr) {
-    return std::nullopt;
-  }
-  const Candidate& other = *candidate_of(candidates, nearest->algorithm, nearest->protocol);
-  return with_interval(wanted.library_us * calibrated_us(*nearest, call) / other.library_us, k_extrapolated,
-                       TimeSource::borrowed, fmt::format("{}/{}", nearest->algorithm, nearest->protocol));
+  return count > 0 ? std::exp(logs / count) : 0;
 }
 
 std::optional<CollectiveTime> by_calibration(const Machine& machine, const Library& library,
-                                             const TimedCall& call, const PairName& name,
-                                             const std::vector<Candidate>& candidates) {
+                                             const TimedCall& call, const PairName& name) {
   const Calibration* const calibration = calibration_of(machine, library);
   if (calibration == nullptr) {
     return std::nullopt;
@@ -177,19 +196,20 @@ std::optional<CollectiveTime> by_calibration(const Machine& machine, const Libra
   if (std::optional<CollectiveTime> time = by_sibling(*calibration, call, name)) {
     return time;
   }
-  const Candidate* const wanted = candidate_of(candidates, name.algorithm, name.protocol);
-  return wanted == nullptr || wanted->library_us <= 0
-             ? std::nullopt
-             : by_other_pair(*calibration, candidates, call, *wanted);
+  const double ratio = usual_ratio(*calibration, machine, library, call);
+  const double estimate = rising_library_us(machine, library, call, name);
+  return ratio > 0 && estimate > 0 ? std::optional(with_interval(ratio * estimate, k_extrapolated,
+                                                                 TimeSource::borrowed, "other pairs"))
+                                   : std::nullopt;
 }
 
 /// `library`: that of the query, with what was asked for.
 Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, const PairName& name,
                                const std::vector<Candidate>& candidates) {
   const TimedCall& call = query.call;
-  std::optional<CollectiveTime> time = by_calibration(*query.machine, library, call, name, candidates);
+  std::optional<CollectiveTime> time = by_calibration(*query.machine, library, call, name);
   if (!time && query.lender != nullptr) {
-    time = by_calibration(*query.lender, library, call, name, candidates);
+    time = by_calibration(*query.lender, library, call, name);
     if (time) {
       const double factor = std::max(time->high_us / time->us, k_lent);
       const std::string of = time->source == TimeSource::borrowed
@@ -207,9 +227,11 @@ Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, c
                       query.machine->name, query.library.name, name_of(call.op), name.algorithm,
                       name.protocol, call.place.ranks, query.library.name));
     }
-    time = CollectiveTime{candidate->library_us,
-                          candidate->library_us / k_constants_low,
-                          candidate->library_us * k_constants_high,
+    const double estimate =
+        query.tuning.empty() ? rising_library_us(*query.machine, library, call, name) : candidate->library_us;
+    time = CollectiveTime{estimate,
+                          estimate / k_constants_low,
+                          estimate * k_constants_high,
                           TimeSource::uncalibrated,
                           fmt::format("{} {}", query.library.name, query.library.version),
                           "",

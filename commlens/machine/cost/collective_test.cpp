@@ -1,8 +1,11 @@
 #include "commlens/machine/cost/collective.hpp"
 
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include "commlens/machine/cost/form.hpp"
+#include "commlens/machine/cost/nccl.hpp"
 #include "commlens/machine/machines.hpp"
 
 namespace commlens {
@@ -56,6 +59,34 @@ TEST(CollectiveTimes, NeverFallWithSizeAndStayWithinTheLinks) {
           EXPECT_LE(time->low_us, time->us);
           EXPECT_GE(time->high_us, time->us);
           EXPECT_FALSE(time->source_of.empty());
+        }
+      }
+    }
+  }
+}
+
+/// Also where no pair was measured: the library's corrections by size have steps downwards, times have none.
+TEST(CollectiveTimes, NeverFallUnderOnePairOfAnyMachine) {
+  for (const BuiltInMachine& built_in : built_in_machines()) {
+    const Machine machine = *find_machine(std::string(built_in.name));
+    const auto ranks = static_cast<std::int64_t>(machine.ranks_per_node.value);
+    for (const CommKind op : {CommKind::all_reduce, CommKind::reduce_scatter}) {
+      for (const Placement& place : {Placement{ranks, 1}, Placement{2 * ranks, 2}}) {
+        for (const char* const algorithm : {"ring", "tree", "nvls", "nvls_tree"}) {
+          std::map<std::string, double> before;
+          for (std::int64_t bytes = 96;
+               bytes < (1 << 30) && nccl_has(algorithm, op, place) && place.ranks > 1; bytes += bytes / 2) {
+            CostQuery query = query_of(machine, op, bytes, place);
+            query.library.algorithms = {algorithm};
+            const Result<std::vector<TimedCandidate>> times = candidate_times(query);
+            ASSERT_TRUE(times) << times.error().message;
+            for (const TimedCandidate& time : *times) {
+              const std::string pair = time.candidate.algorithm + "/" + time.candidate.protocol;
+              EXPECT_GE(time.time.us, before[pair] * (1 - 1e-12))
+                  << machine.name << " " << pair << " " << bytes;
+              before[pair] = time.time.us;
+            }
+          }
         }
       }
     }
