@@ -161,8 +161,8 @@ Result<CalibrateResult> fitted(const CalibrateRequest& request, const Library& l
       return tl::unexpected(found.error());
     }
   }
-  CalibrationInput input{machine, std::move(sweep.points), source_text(request), library.version,
-                         shape ? &*shape : nullptr};
+  const CalibrationInput input{machine, std::move(sweep.points), source_text(request), library.version,
+                               shape ? &*shape : nullptr};
   return calibrated(input).and_then([&](const CalibrationOutput& output) -> Result<CalibrateResult> {
     for (const std::string& note : concatenated(sweep.notes, output.notes)) {
       request.events.warn(note);

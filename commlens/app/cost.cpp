@@ -150,7 +150,7 @@ std::string provenance_text(const CollectiveTime& time) {
                                              : std::string(name_of(time.source));
 }
 
-Cell seconds(double us) { return Cell(us * 1e-6); }
+Cell seconds(double us) { return {us * 1e-6}; }
 
 Table cost_table(const CostResult& result) {
   std::vector<ColumnUse> uses = {"message_bytes",
@@ -191,6 +191,28 @@ std::string head_text(const CostResult& result) {
                      result.title, library_text(result.library));
 }
 
+Result<std::optional<Machine>> lender_of(const Machine& machine) {
+  if (machine.borrows.empty()) {
+    return std::optional<Machine>();
+  }
+  return find_machine(machine.borrows)
+      .map([](const Machine& lender) { return std::optional(lender); })
+      .map_error([&](const Error& error) {
+        return Error{fmt::format("machine {}: borrows: {}", machine.name, error.message)};
+      });
+}
+
+Result<CostResult> cost_on(const CostRequest& request, const Machine& machine, const Machine* lender) {
+  return call_of(request, machine).and_then([&](const TimedCall& call) {
+    return asked_library(request, machine, lender).and_then([&](const Library& library) {
+      return tuned_pairs(request.tuning_log).and_then([&](const std::vector<TunedPair>& tuning) {
+        return rows_of({machine.name, machine.title, library, call, request.explain, {}},
+                       {&machine, lender, library, call, tuning}, request.bytes);
+      });
+    });
+  });
+}
+
 }  // namespace
 
 Result<CostResult> cost(const CostRequest& request) {
@@ -201,22 +223,8 @@ Result<CostResult> cost(const CostRequest& request) {
     if (const Result<void> used = use_cpu(request, machine); !used) {
       return tl::unexpected(used.error());
     }
-    std::optional<Machine> lender;
-    if (!machine.borrows.empty()) {
-      if (const Result<Machine> found = find_machine(machine.borrows)) {
-        lender = *found;
-      } else {
-        return failure(fmt::format("machine {}: borrows: {}", machine.name, found.error().message));
-      }
-    }
-    const Machine* const lent = lender ? &*lender : nullptr;
-    return call_of(request, machine).and_then([&](const TimedCall& call) {
-      return asked_library(request, machine, lent).and_then([&](const Library& library) {
-        return tuned_pairs(request.tuning_log).and_then([&](const std::vector<TunedPair>& tuning) {
-          return rows_of({machine.name, machine.title, library, call, request.explain, {}},
-                         {&machine, lent, library, call, tuning}, request.bytes);
-        });
-      });
+    return lender_of(machine).and_then([&](const std::optional<Machine>& lender) {
+      return cost_on(request, machine, lender ? &*lender : nullptr);
     });
   });
 }

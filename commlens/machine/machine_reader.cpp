@@ -35,8 +35,13 @@ void read_processor(MachineFields& fields, const ConfigNode& root, Processor& pr
   } else {
     fields.fail(*node, "processor.architecture", fmt::format("'{}' is not known", architecture));
   }
+  processor.memory = fields.quantity(*node, "processor", "memory", k_memory, false);
+  processor.memory_bandwidth = fields.quantity(*node, "processor", "memory_bandwidth", k_memory_rate, false);
   const ConfigNode* const peaks = fields.field(*node, "processor", "peaks", false);
-  for (const std::string& name : peaks == nullptr ? std::vector<std::string>() : peaks->keys) {
+  if (peaks == nullptr) {
+    return;
+  }
+  for (const std::string& name : peaks->keys) {
     const std::optional<DType> type = dtype_from(name);
     if (!type) {
       fields.fail(*peaks, "processor.peaks." + name, "is no element type");
@@ -44,8 +49,6 @@ void read_processor(MachineFields& fields, const ConfigNode& root, Processor& pr
       processor.peaks.emplace_back(*type, *peak);
     }
   }
-  processor.memory = fields.quantity(*node, "processor", "memory", k_memory, false);
-  processor.memory_bandwidth = fields.quantity(*node, "processor", "memory_bandwidth", k_memory_rate, false);
 }
 
 LinkClass link_class(MachineFields& fields, const ConfigNode& node, const std::string& path, double ranks) {
@@ -102,7 +105,10 @@ void read_scale_out(MachineFields& fields, const ConfigNode& root, double ranks,
     out.owners.push_back(static_cast<std::int64_t>(owner));
   }
   const ConfigNode* const shape = fields.field(*node, "scale_out", "shape", false);
-  for (const std::string& name : shape == nullptr ? std::vector<std::string>() : shape->keys) {
+  if (shape == nullptr) {
+    return;
+  }
+  for (const std::string& name : shape->keys) {
     if (const auto count = fields.quantity(*shape, "scale_out.shape", name, k_count, true)) {
       out.shape.emplace_back(name, *count);
     }

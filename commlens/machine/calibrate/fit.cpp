@@ -292,9 +292,7 @@ Fits fit_pairs(const std::vector<PairPoint>& points, const std::vector<PairFit>&
     const auto& [op, name, several] = key;
     if (const PairFit* const like = find_pair(shape, op, name, several)) {
       fits.pairs.push_back(fit_of(key, members, fitted_by_shape(members, like->coefficients)));
-    } else if (sizes_of(members) < k_enough_sizes) {
-      of_one_place.push_back(key);
-    } else if (places_of(members) > 1 || name.algorithm == "nvls") {
+    } else if (sizes_of(members) >= k_enough_sizes && (places_of(members) > 1 || name.algorithm == "nvls")) {
       fits.pairs.push_back(
           fit_of(key, members, several ? fitted_between_nodes(members, false) : fitted_in_node(members)));
     } else {

@@ -74,7 +74,7 @@ std::string asked_algorithm(std::string text) {
   text = text.substr(0, text.find(';'));
   text = text.substr(text.rfind(' ') + 1);
   for (const std::string_view prefix : {"allreduce_nccl_", "allreduce_"}) {
-    if (text.rfind(prefix, 0) == 0) {
+    if (text.starts_with(prefix)) {
       text = text.substr(prefix.size());
     }
   }
@@ -140,13 +140,14 @@ double calls_of(std::string_view text) {
   return parse_number(rest.substr(0, rest.find(')'))).value_or(1);
 }
 
-Result<SweepPoint> counted_point(const CsvTable& table, const CsvRow& row, const std::string& where) {
+Result<SweepPoint> counted_point(const CsvTable& table, const CsvRow& row, CommKind op,
+                                 const std::string& where) {
   SweepPoint point;
   point.where = where;
   point.library = "nccl";
   point.device = table.cell(row, "device");
   point.version = table.cell(row, "version");
-  point.call.op = *timed_kind_from(table.cell(row, "op_name"));
+  point.call.op = op;
   const std::optional<DType> type = element_type_from(table.cell(row, "nccl_dtype"));
   if (!type) {
     return failure(fmt::format("{}: nccl_dtype '{}' is not known", where, table.cell(row, "nccl_dtype")));
@@ -164,11 +165,12 @@ Result<SweepPoint> counted_point(const CsvTable& table, const CsvRow& row, const
   return point;
 }
 
-Result<SweepPoint> sweep_point(const CsvTable& table, const CsvRow& row, const std::string& where) {
+Result<SweepPoint> sweep_point(const CsvTable& table, const CsvRow& row, CommKind op,
+                               const std::string& where) {
   SweepPoint point;
   point.where = where;
   const std::string operation_text = table.cell(row, "op");
-  point.call.op = *timed_kind_from(operation_text);
+  point.call.op = op;
   const LibraryWords words = library_of(table.cell(row, "library"), holds(operation_text, "in-app"));
   point.library = words.library;
   point.device = table.cell(row, "machine");
@@ -263,11 +265,11 @@ std::optional<DType> element_type_from(std::string_view name) {
 }
 
 bool is_sweep_csv(std::string_view content) {
-  return content.rfind(k_sweep_header, 0) == 0 || content.rfind(k_counted_header, 0) == 0;
+  return content.starts_with(k_sweep_header) || content.starts_with(k_counted_header);
 }
 
 Result<SweepFile> parse_sweep_csv(const std::string& file, std::string_view content) {
-  const bool is_counted = content.rfind(k_counted_header, 0) == 0;
+  const bool is_counted = content.starts_with(k_counted_header);
   const CsvTable table = table_of(content);
   SweepFile result;
   std::map<std::string, std::int64_t> other;
@@ -281,11 +283,13 @@ Result<SweepFile> parse_sweep_csv(const std::string& file, std::string_view cont
       error = fmt::format("{}: {} cells, its header has {}", where, row.size(), table.columns.size());
       break;
     }
-    if (!timed_kind_from(op) || !has_time) {
+    const std::optional<CommKind> kind = timed_kind_from(op);
+    if (!kind || !has_time) {
       ++other[has_time ? op : op + " without a time"];
       continue;
     }
-    Result<SweepPoint> point = is_counted ? counted_point(table, row, where) : sweep_point(table, row, where);
+    Result<SweepPoint> point =
+        is_counted ? counted_point(table, row, *kind, where) : sweep_point(table, row, *kind, where);
     if (!point) {
       error = point.error().message;
       break;

@@ -162,26 +162,37 @@ double rising_library_us(const Machine& machine, const Library& library, const T
   return most;
 }
 
+/// Logarithms of a pair's measured times over the library's estimates of them.
+std::vector<double> logs_of_ratios(const PairFit& fit, const Machine& machine, const Library& library,
+                                   DType dtype) {
+  std::vector<double> logs;
+  for (const Knots& knots : fit.knots) {
+    for (std::size_t index = 0; index < knots.bytes.size(); ++index) {
+      const TimedCall there{fit.op, Bytes{knots.bytes[index]}, dtype, {knots.ranks, knots.nodes}};
+      const double estimate = library_us(machine, library, there, {fit.algorithm, fit.protocol});
+      if (estimate > 0) {
+        logs.push_back(std::log(knots.us[index] / estimate));
+      }
+    }
+  }
+  return logs;
+}
+
 /// How measured times of the operation stand to the library's estimates of them, on average; 0: there are
 /// none.
 double usual_ratio(const Calibration& calibration, const Machine& machine, const Library& library,
                    const TimedCall& call) {
-  double logs = 0;
+  double sum = 0;
   double count = 0;
   for (const PairFit& fit : calibration.pairs) {
-    const bool is_alike = fit.op == call.op && fit.several_nodes == (call.place.nodes > 1);
-    for (const Knots& knots : is_alike ? fit.knots : std::vector<Knots>()) {
-      for (std::size_t index = 0; index < knots.bytes.size(); ++index) {
-        const TimedCall there{call.op, Bytes{knots.bytes[index]}, call.dtype, {knots.ranks, knots.nodes}};
-        const double estimate = library_us(machine, library, there, {fit.algorithm, fit.protocol});
-        if (estimate > 0) {
-          logs += std::log(knots.us[index] / estimate);
-          count += 1;
-        }
+    if (fit.op == call.op && fit.several_nodes == (call.place.nodes > 1)) {
+      for (const double log : logs_of_ratios(fit, machine, library, call.dtype)) {
+        sum += log;
+        count += 1;
       }
     }
   }
-  return count > 0 ? std::exp(logs / count) : 0;
+  return count > 0 ? std::exp(sum / count) : 0;
 }
 
 std::optional<CollectiveTime> by_calibration(const Machine& machine, const Library& library,

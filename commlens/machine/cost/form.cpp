@@ -128,6 +128,7 @@ double by_neighbours(const PairFit& fit, const TimedCall& call) {
     const double share = high > low ? (here - low) / (high - low) : 0;
     return along_knots(fit, *below, call) * (1 - share) + along_knots(fit, *above, call) * share;
   }
+  COMMLENS_CHECK(below != nullptr || above != nullptr, "a pair with measured times has a nearest one");
   const Knots& nearest = below != nullptr ? *below : *above;
   const TimedCall there = at(call, call.bytes.value, nearest);
   return log_beyond(fit, call, nearest) + along_knots(fit, nearest, there) - log_form(fit, there);

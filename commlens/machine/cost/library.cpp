@@ -97,7 +97,7 @@ std::vector<Candidate> admitted(const std::vector<Candidate>& candidates, const 
 }  // namespace
 
 Result<int> nccl_minor(std::string_view version) {
-  const bool is_two = version.rfind("2.", 0) == 0;
+  const bool is_two = version.starts_with("2.");
   const std::string_view rest = is_two ? version.substr(2) : std::string_view();
   const Result<std::int64_t> minor = parse_integer(rest.substr(0, rest.find('.')));
   if (!minor || *minor < k_oldest_nccl || *minor > k_newest_nccl) {

@@ -89,8 +89,10 @@ Result<std::vector<TunedPair>> parse_tuning_log(const std::string& file, std::st
     for (std::size_t cell = 1; !operation.empty() && cell < parts.size(); ++cell) {
       const std::size_t column = (cell - 1) / protocols.size();
       std::optional<TunedPair> pair = pair_of_cell(parts[cell]);
-      if (pair && column < algorithms.size() && !ours(k_tuned_algorithms, algorithms[column]).empty()) {
-        pair->op = *comm_kind_from(operation);
+      const std::optional<CommKind> kind = comm_kind_from(operation);
+      if (pair && kind && column < algorithms.size() &&
+          !ours(k_tuned_algorithms, algorithms[column]).empty()) {
+        pair->op = *kind;
         pair->algorithm = ours(k_tuned_algorithms, algorithms[column]);
         pair->protocol = protocols[(cell - 1) % protocols.size()];
         result.push_back(*pair);
