@@ -259,9 +259,20 @@ Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, c
   return *time;
 }
 
+/// NCCL is for GPUs of its maker, RCCL for those of the other.
+bool runs_on(const std::string& library, Architecture architecture) {
+  const bool is_amd = architecture == Architecture::cdna2 || architecture == Architecture::cdna3;
+  return library == "mpi" || (architecture != Architecture::other && is_amd == (library == "rccl"));
+}
+
 Result<void> check_query(const CostQuery& query) {
   const TimedCall& call = query.call;
   const Machine& machine = *query.machine;
+  if (!runs_on(query.library.name, machine.processor.architecture)) {
+    return failure(
+        fmt::format("{} does not run on {} ({}); times of another library need a sweep, commlens calibrate",
+                    query.library.name, machine.name, machine.processor.name));
+  }
   if (call.op == CommKind::barrier || call.op == CommKind::other) {
     return failure(fmt::format("{} has no time model", name_of(call.op)));
   }

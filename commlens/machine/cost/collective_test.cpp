@@ -25,6 +25,9 @@ CostQuery query_of(const Machine& machine, CommKind op, std::int64_t bytes, Plac
   return query;
 }
 
+/// Machines whose GPUs have no library here are refused.
+bool has_no_library(const Machine& machine) { return machine.processor.architecture == Architecture::other; }
+
 /// Under one algorithm and protocol, times never fall with size; no time is below what the links allow.
 TEST(CollectiveTimes, NeverFallWithSizeAndStayWithinTheLinks) {
   for (const BuiltInMachine& built_in : built_in_machines()) {
@@ -49,7 +52,7 @@ TEST(CollectiveTimes, NeverFallWithSizeAndStayWithinTheLinks) {
       for (std::int64_t bytes = 512; bytes < (std::int64_t{1} << 33); bytes *= 4) {
         const auto ranks = static_cast<std::int64_t>(machine.ranks_per_node.value);
         for (const std::int64_t nodes : {std::int64_t{1}, std::int64_t{4}}) {
-          if (ranks * nodes < 2 || (nodes > 1 && machine.out.kind == "none")) {
+          if (has_no_library(machine) || ranks * nodes < 2 || (nodes > 1 && machine.out.kind == "none")) {
             continue;
           }
           const CostQuery query = query_of(machine, op, bytes, {ranks * nodes, nodes});
@@ -74,8 +77,9 @@ TEST(CollectiveTimes, NeverFallUnderOnePairOfAnyMachine) {
       for (const Placement& place : {Placement{ranks, 1}, Placement{2 * ranks, 2}}) {
         for (const char* const algorithm : {"ring", "tree", "nvls", "nvls_tree"}) {
           std::map<std::string, double> before;
-          for (std::int64_t bytes = 96;
-               bytes < (1 << 30) && nccl_has(algorithm, op, place) && place.ranks > 1; bytes += bytes / 2) {
+          for (std::int64_t bytes = 96; bytes < (1 << 30) && nccl_has(algorithm, op, place) &&
+                                        place.ranks > 1 && !has_no_library(machine);
+               bytes += bytes / 2) {
             CostQuery query = query_of(machine, op, bytes, place);
             query.library.algorithms = {algorithm};
             const Result<std::vector<TimedCandidate>> times = candidate_times(query);
@@ -130,6 +134,18 @@ TEST(CollectiveTime, OfLayoutsLargerThanTheMachineIsRefused) {
                 .error()
                 .message,
             "700 nodes: vista_gh200 has 600");
+}
+
+TEST(CollectiveTime, OfALibraryThatDoesNotRunThereIsRefused) {
+  EXPECT_EQ(
+      collective_time(query_of(*find_machine("aurora"), CommKind::all_reduce, 1024, {12, 1})).error().message,
+      "nccl does not run on aurora (Intel Max 1550, one of two tiles); times of another library need a "
+      "sweep, "
+      "commlens calibrate");
+  const Machine machine = *find_machine("dgx_h100");
+  CostQuery query = query_of(machine, CommKind::all_reduce, 1024, {8, 1});
+  query.library.name = "rccl";
+  EXPECT_FALSE(collective_time(query));
 }
 
 TEST(CollectiveTime, OfMpiNeedsAMeasurement) {
