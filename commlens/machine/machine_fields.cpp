@@ -1,6 +1,7 @@
 #include "commlens/machine/machine_fields.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -48,6 +49,24 @@ double MachineFields::number(const ConfigNode& node, const std::string& path) {
     fail(node, path, value.error().message);
   }
   return value.value_or(0);
+}
+
+std::int64_t MachineFields::count(const ConfigNode& node, const std::string& path) {
+  const double value = number(node, path);
+  if (value < 0 || value > 1e15 || value != std::floor(value)) {
+    fail(node, path, fmt::format("{} is no whole number from 0 to 1e15", node.text));
+    return 0;
+  }
+  return static_cast<std::int64_t>(value);
+}
+
+std::vector<std::int64_t> MachineFields::counts(const ConfigNode& map, const std::string& path,
+                                                std::string_view key) {
+  std::vector<std::int64_t> result;
+  for (const ConfigNode& item : items(map, path, key)) {
+    result.push_back(count(item, joined(path, key)));
+  }
+  return result;
 }
 
 std::vector<double> MachineFields::numbers(const ConfigNode& map, const std::string& path,
@@ -115,6 +134,9 @@ std::optional<Quantity> MachineFields::quantity(const ConfigNode& map, const std
     fail(*node, here,
          fmt::format("{} {} cannot be: {} to {} are possible", quantity.value, quantity.unit, rule.least,
                      rule.most));
+  }
+  if (rule.is_count && quantity.value != std::floor(quantity.value)) {
+    fail(*node, here, fmt::format("{} {} cannot be: they are counted", quantity.value, quantity.unit));
   }
   return quantity;
 }

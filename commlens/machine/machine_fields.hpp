@@ -15,6 +15,7 @@ struct QuantityRule {
   std::string_view unit;
   double least;
   double most;
+  bool is_count = false;  // a whole number
 };
 
 /// Reads the fields of a machine file. The first mistake is kept and what follows it does no harm, so that a
@@ -27,6 +28,9 @@ class MachineFields {
   /// Of a list of numbers.
   std::vector<double> numbers(const ConfigNode& map, const std::string& path, std::string_view key);
   double number(const ConfigNode& node, const std::string& path);
+  /// A whole number from 0 to 1e15.
+  std::int64_t count(const ConfigNode& node, const std::string& path);
+  std::vector<std::int64_t> counts(const ConfigNode& map, const std::string& path, std::string_view key);
   std::optional<Quantity> quantity(const ConfigNode& map, const std::string& path, std::string_view key,
                                    const QuantityRule& rule, bool must);
   char confidence(const ConfigNode& map, const std::string& path);

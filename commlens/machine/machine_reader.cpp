@@ -1,5 +1,6 @@
 #include "commlens/machine/machine_reader.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -14,13 +15,13 @@ constexpr QuantityRule k_link_rate = {"GB/s", .01, 20'000};
 constexpr QuantityRule k_memory_rate = {"GB/s", 1, 100'000};
 constexpr QuantityRule k_memory = {"GiB", .1, 10'000};
 constexpr QuantityRule k_peak = {"TFLOP/s", .01, 1'000'000};
-constexpr QuantityRule k_ranks = {"ranks", 1, 1024};
-constexpr QuantityRule k_nodes = {"nodes", 1, 1e6};
-constexpr QuantityRule k_nics = {"NICs", 1, 256};
-constexpr QuantityRule k_links = {"links", 1, 256};
-constexpr QuantityRule k_channels = {"channels", 1, 64};
-constexpr QuantityRule k_model = {"number", 0, 5};
-constexpr QuantityRule k_count = {"count", 0, 1e9};
+constexpr QuantityRule k_ranks = {"ranks", 1, 1024, true};
+constexpr QuantityRule k_nodes = {"nodes", 1, 1e6, true};
+constexpr QuantityRule k_nics = {"NICs", 1, 256, true};
+constexpr QuantityRule k_links = {"links", 1, 256, true};
+constexpr QuantityRule k_channels = {"channels", 1, 64, true};
+constexpr QuantityRule k_model = {"number", 0, 5, true};
+constexpr QuantityRule k_count = {"count", 0, 1e9, true};
 
 void read_processor(MachineFields& fields, const ConfigNode& root, Processor& processor) {
   const ConfigNode* const node = fields.field(root, "", "processor", true);
@@ -61,13 +62,13 @@ LinkClass link_class(MachineFields& fields, const ConfigNode& node, const std::s
       fields.fail(item, path + ".pairs", "must be pairs of ranks: [0, 1]");
       continue;
     }
-    const double first = fields.number(item.items[0], path + ".pairs");
-    const double second = fields.number(item.items[1], path + ".pairs");
-    if (first < 0 || second < 0 || first >= ranks || second >= ranks || first == second) {
+    const std::int64_t first = fields.count(item.items[0], path + ".pairs");
+    const std::int64_t second = fields.count(item.items[1], path + ".pairs");
+    if (static_cast<double>(std::max(first, second)) >= ranks || first == second) {
       fields.fail(item, path + ".pairs",
                   fmt::format("[{}, {}] are not two of the node's {} ranks", first, second, ranks));
     }
-    result.pairs.emplace_back(static_cast<std::int64_t>(first), static_cast<std::int64_t>(second));
+    result.pairs.emplace_back(first, second);
   }
   return result;
 }
@@ -97,12 +98,12 @@ void read_scale_out(MachineFields& fields, const ConfigNode& root, double ranks,
   out.type = fields.text(*node, "scale_out", "type", false);
   out.nics = fields.quantity(*node, "scale_out", "nics", k_nics, out.kind != "none");
   out.bandwidth = fields.quantity(*node, "scale_out", "bandwidth", k_link_rate, out.kind != "none");
-  for (const double owner : fields.numbers(*node, "scale_out", "owners")) {
-    if (owner < 0 || owner >= ranks) {
+  for (const std::int64_t owner : fields.counts(*node, "scale_out", "owners")) {
+    if (static_cast<double>(owner) >= ranks) {
       fields.fail(*node, "scale_out.owners",
                   fmt::format("{} is not one of the node's {} ranks", owner, ranks));
     }
-    out.owners.push_back(static_cast<std::int64_t>(owner));
+    out.owners.push_back(owner);
   }
   const ConfigNode* const shape = fields.field(*node, "scale_out", "shape", false);
   if (shape == nullptr) {
@@ -131,11 +132,9 @@ Knots knots_from(MachineFields& fields, const ConfigNode& node, const std::strin
   Knots knots;
   const ConfigNode* const ranks = fields.field(node, path, "ranks", true);
   const ConfigNode* const nodes = fields.field(node, path, "nodes", true);
-  knots.ranks = ranks == nullptr ? 1 : static_cast<std::int64_t>(fields.number(*ranks, path + ".ranks"));
-  knots.nodes = nodes == nullptr ? 1 : static_cast<std::int64_t>(fields.number(*nodes, path + ".nodes"));
-  for (const double bytes : fields.numbers(node, path, "bytes")) {
-    knots.bytes.push_back(static_cast<std::int64_t>(bytes));
-  }
+  knots.ranks = ranks == nullptr ? 1 : fields.count(*ranks, path + ".ranks");
+  knots.nodes = nodes == nullptr ? 1 : fields.count(*nodes, path + ".nodes");
+  knots.bytes = fields.counts(node, path, "bytes");
   knots.us = fields.numbers(node, path, "us");
   bool is_good =
       knots.ranks >= 1 && knots.nodes >= 1 && !knots.bytes.empty() && knots.bytes.size() == knots.us.size();
@@ -165,7 +164,7 @@ PairFit pair_from(MachineFields& fields, const ConfigNode& node) {
   fit.protocol = fields.text(node, path, "protocol");
   fit.several_nodes = fields.flag(node, "several_nodes");
   const ConfigNode* const rows = fields.field(node, path, "rows", true);
-  fit.rows = rows == nullptr ? 0 : static_cast<std::int64_t>(fields.number(*rows, path + ".rows"));
+  fit.rows = rows == nullptr ? 0 : fields.count(*rows, path + ".rows");
   const std::vector<double> coefficients = fields.numbers(node, path, "coefficients_us");
   bool is_good = coefficients.size() == fit.coefficients.size();
   for (std::size_t index = 0; is_good && index < coefficients.size(); ++index) {

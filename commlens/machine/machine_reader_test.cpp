@@ -64,6 +64,13 @@ TEST(MachineFile, OfEveryBuiltInMachineIsInOneForm) {
   }
 }
 
+TEST(MachineFile, WithCountsThatAreNoWholeNumbersIsRefused) {
+  EXPECT_EQ(refusal_of("\"value\":2,", "\"value\":1.5,"),
+            "m.json:5: ranks_per_node: 1.5 ranks cannot be: they are counted");
+  EXPECT_EQ(refusal_of("[0,1]", "[0,1e300]"),
+            "m.json:19: scale_up.classes.pairs: 1e300 is no whole number from 0 to 1e15");
+}
+
 // OLCF: one quad, one dual and one single link of even GCDs; one quad and two singles of odd ones; 12 in all.
 TEST(MachineFile, OfFrontierHasItsTwelveLinks) {
   const Machine frontier = *find_machine("frontier");

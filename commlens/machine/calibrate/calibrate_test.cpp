@@ -139,5 +139,13 @@ TEST(NeverFalling, PoolsNeighboursToTheirMedian) {
   EXPECT_TRUE(never_falling({}).empty());
 }
 
+TEST(Sweep, WithCountsWhoseProductsAreNoNumbersIsRefused) {
+  const std::string header = "machine,library,op,ranks,nodes,ranks_per_node,dtype,bytes,time_us,a,b,c\n";
+  EXPECT_EQ(parse_sweep_csv("s.csv", header + "X,NCCL,all_reduce,,1000000000000,8,fp16,1024,20,,,x\n")
+                .error()
+                .message,
+            "s.csv:2: nodes is 1000000000000; it must be a whole number up to 1e+06");
+}
+
 }  // namespace
 }  // namespace commlens

@@ -62,7 +62,7 @@ Features fitted_between_nodes(const PointsOfPair& points, bool is_one_place) {
   std::vector<Equation> equations;
   std::transform(points.begin(), points.end(), std::back_inserter(equations), equation_of);
   for (Equation& equation : equations) {
-    for (const std::size_t index : {1, 3, 5}) {
+    for (const std::size_t index : {std::size_t{1}, std::size_t{3}, std::size_t{5}}) {
       equation.factors[index] *= is_one_place ? 0 : 1;
     }
   }

@@ -120,10 +120,16 @@ Result<double> positive(const std::string& where, const std::string& column, con
       });
 }
 
-Result<std::int64_t> count_at(const std::string& where, const std::string& column, const std::string& text) {
+constexpr double k_most_ranks = 1e6;
+constexpr double k_most_elements =
+    1e12;  // or bytes: times ranks and an element's bytes still a number of bytes
+
+Result<std::int64_t> count_at(const std::string& where, const std::string& column, const std::string& text,
+                              double most = k_most_ranks) {
   return positive(where, column, text).and_then([&](double value) -> Result<std::int64_t> {
-    if (value > 1e15 || value != std::floor(value)) {
-      return failure(fmt::format("{}: {} is {}; it must be a whole number", where, column, text));
+    if (value > most || value != std::floor(value)) {
+      return failure(
+          fmt::format("{}: {} is {}; it must be a whole number up to {:g}", where, column, text, most));
     }
     return static_cast<std::int64_t>(value);
   });
@@ -154,7 +160,8 @@ Result<SweepPoint> counted_point(const CsvTable& table, const CsvRow& row, CommK
   }
   point.call.dtype = *type;
   const Result<std::int64_t> ranks = count_at(where, "num_gpus", table.cell(row, "num_gpus"));
-  const Result<std::int64_t> elements = count_at(where, "message_size", table.cell(row, "message_size"));
+  const Result<std::int64_t> elements =
+      count_at(where, "message_size", table.cell(row, "message_size"), k_most_elements);
   const Result<double> latency = positive(where, "latency", table.cell(row, "latency"));
   if (!ranks || !elements || !latency) {
     return tl::unexpected(!ranks ? ranks.error() : !elements ? elements.error() : latency.error());
@@ -185,7 +192,7 @@ Result<SweepPoint> sweep_point(const CsvTable& table, const CsvRow& row, CommKin
   const std::string per_node = table.cell(row, "ranks_per_node");
   const std::string ranks_text = table.cell(row, "ranks");
   Result<std::int64_t> ranks = count_at(where, "ranks", ranks_text.empty() ? per_node : ranks_text);
-  const Result<std::int64_t> bytes = count_at(where, "bytes", table.cell(row, "bytes"));
+  const Result<std::int64_t> bytes = count_at(where, "bytes", table.cell(row, "bytes"), k_most_elements);
   const Result<double> us = positive(where, "time_us", table.cell(row, "time_us"));
   if (!nodes || !ranks || !bytes || !us) {
     return tl::unexpected(!nodes   ? nodes.error()
