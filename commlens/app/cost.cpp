@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "commlens/app/json_result.hpp"
+#include "commlens/app/layout_options.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/machine/calibrate/sweep.hpp"
+#include "commlens/machine/cost/restriction.hpp"
 #include "commlens/machine/cost/tuning_log.hpp"
 #include "commlens/machine/machines.hpp"
 #include "commlens/report/table_json.hpp"
@@ -17,33 +20,12 @@
 namespace commlens {
 namespace {
 
-/// The names that NCCL_ALGO and NCCL_PROTO take, as ours.
-Result<std::vector<std::string>> known_words(const std::vector<std::string>& words, bool are_protocols,
-                                             bool is_free) {
-  constexpr std::string_view algorithms = " tree ring collnet_direct collnet_chain nvls nvls_tree pat ";
-  constexpr std::string_view protocols = " ll ll128 simple ";
-  std::vector<std::string> result;
-  std::string unknown;
-  for (const std::string& word : words) {
-    std::string lower = word;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-    lower = lower == "nvlstree"        ? "nvls_tree"
-            : lower == "collnetdirect" ? "collnet_direct"
-            : lower == "collnetchain"  ? "collnet_chain"
-                                       : lower;
-    const bool is_known =
-        (are_protocols ? protocols : algorithms).find(" " + lower + " ") != std::string_view::npos;
-    if (!is_known && !is_free) {
-      unknown = word;
-      break;
-    }
-    result.push_back(lower);
-  }
-  return unknown.empty() ? Result<std::vector<std::string>>(std::move(result))
-                         : failure(fmt::format("{} '{}' is not known; choose of{}",
-                                               are_protocols ? "protocol" : "algorithm", unknown,
-                                               (are_protocols ? protocols : algorithms).substr(0, 70)));
+/// Algorithms of MPI, which has names of its own.
+std::vector<std::string> lower_words(const std::string& text) {
+  std::string lower = text;
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return lower.empty() ? std::vector<std::string>() : comma_list(lower);
 }
 
 Result<CommKind> timed_operation(const std::string& name) {
@@ -82,7 +64,53 @@ Result<TimedCall> call_of(const CostRequest& request, const Machine& machine) {
   });
 }
 
-Result<Library> asked_library(const CostRequest& request, const Machine& machine, const Machine* lender) {
+/// A library with what is asked of it, and the words that were taken from the environment.
+struct AskedLibrary {
+  Library library;
+  std::vector<std::string> from_environment;  // "NCCL_ALGO=ring"
+};
+
+/// A flag, else the variable of the environment.
+std::string flag_or_variable(const std::string& flag, const char* name, const std::string& value,
+                             std::vector<std::string>& used) {
+  if (flag.empty() && !value.empty()) {
+    used.push_back(fmt::format("{}={}", name, value));
+    return value;
+  }
+  return flag;
+}
+
+Error naming_variable(const std::vector<std::string>& used, std::string_view name, const Error& error) {
+  const bool is_variable =
+      std::any_of(used.begin(), used.end(), [&](const std::string& word) { return word.starts_with(name); });
+  return is_variable ? Error{fmt::format("{} of the environment: {}", name, error.message)} : error;
+}
+
+Result<AskedLibrary> restricted(AskedLibrary asked, const CostRequest& request, CommKind op) {
+  Library& library = asked.library;
+  if (library.name == "mpi") {
+    library.algorithms = lower_words(request.algorithms);
+    library.protocols = lower_words(request.protocols);
+    return asked;
+  }
+  std::vector<std::string>& used = asked.from_environment;
+  const std::string algorithms =
+      flag_or_variable(request.algorithms, "NCCL_ALGO", request.environment_algorithms, used);
+  const std::string protocols =
+      flag_or_variable(request.protocols, "NCCL_PROTO", request.environment_protocols, used);
+  const auto kept_algorithms = algorithms_left(algorithms, op);
+  const auto kept_protocols = protocols_left(protocols, op);
+  if (!kept_algorithms || !kept_protocols) {
+    return tl::unexpected(!kept_algorithms ? naming_variable(used, "NCCL_ALGO", kept_algorithms.error())
+                                           : naming_variable(used, "NCCL_PROTO", kept_protocols.error()));
+  }
+  library.algorithms = *kept_algorithms;
+  library.protocols = *kept_protocols;
+  return asked;
+}
+
+Result<AskedLibrary> asked_library(const CostRequest& request, CommKind op, const Machine& machine,
+                                   const Machine* lender) {
   const bool is_amd = machine.processor.architecture == Architecture::cdna2 ||
                       machine.processor.architecture == Architecture::cdna3;
   const std::string usual = is_amd ? "rccl" : "nccl";
@@ -91,16 +119,7 @@ Result<Library> asked_library(const CostRequest& request, const Machine& machine
       const bool is_lent = machine.calibrations.empty() && lender != nullptr;
       library.version = default_version(is_lent ? *lender : machine, library.name);
     }
-    const bool is_free = library.name == "mpi";
-    return known_words(request.algorithms, false, is_free)
-        .and_then([&](const std::vector<std::string>& algorithms) {
-          return known_words(request.protocols, true, is_free)
-              .map([&](const std::vector<std::string>& protocols) {
-                library.algorithms = algorithms;
-                library.protocols = protocols;
-                return library;
-              });
-        });
+    return restricted({std::move(library), {}}, request, op);
   });
 }
 
@@ -184,11 +203,17 @@ std::string library_text(const Library& library) {
   return library.version.empty() ? library.name : fmt::format("{} {}", library.name, library.version);
 }
 
+std::string environment_text(const CostResult& result) {
+  return result.from_environment.empty()
+             ? std::string()
+             : fmt::format("from the environment: {}\n", fmt::join(result.from_environment, ", "));
+}
+
 std::string head_text(const CostResult& result) {
-  return fmt::format("{} of {} on {} ranks, {} node{}, {} ({}), {}\n90 % intervals\n",
+  return fmt::format("{} of {} on {} ranks, {} node{}, {} ({}), {}\n{}90 % intervals\n",
                      name_of(result.call.op), name_of(result.call.dtype), result.call.place.ranks,
                      result.call.place.nodes, result.call.place.nodes == 1 ? "" : "s", result.machine,
-                     result.title, library_text(result.library));
+                     result.title, library_text(result.library), environment_text(result));
 }
 
 Result<std::optional<Machine>> lender_of(const Machine& machine) {
@@ -204,10 +229,11 @@ Result<std::optional<Machine>> lender_of(const Machine& machine) {
 
 Result<CostResult> cost_on(const CostRequest& request, const Machine& machine, const Machine* lender) {
   return call_of(request, machine).and_then([&](const TimedCall& call) {
-    return asked_library(request, machine, lender).and_then([&](const Library& library) {
+    return asked_library(request, call.op, machine, lender).and_then([&](const AskedLibrary& asked) {
       return tuned_pairs(request.tuning_log).and_then([&](const std::vector<TunedPair>& tuning) {
-        return rows_of({machine.name, machine.title, library, call, request.explain, {}},
-                       {&machine, lender, library, call, tuning}, request.bytes);
+        return rows_of(
+            {machine.name, machine.title, asked.library, asked.from_environment, call, request.explain, {}},
+            {&machine, lender, asked.library, call, tuning}, request.bytes);
       });
     });
   });
@@ -239,6 +265,7 @@ std::string rendered(const CostResult& result, Format format, const TextStyle& s
                                        {"dtype", name_of(result.call.dtype)},
                                        {"machine", result.machine},
                                        {"library", library_text(result.library)},
+                                       {"from_environment", result.from_environment},
                                        {"rank_count", result.call.place.ranks},
                                        {"node_count", result.call.place.nodes},
                                        {"interval_share", .9},

@@ -18,11 +18,13 @@ struct CostRequest {
   std::int64_t ranks_per_node = 0;  // 0: as many as the machine's nodes have
   std::vector<std::int64_t> bytes;  // of the message, in the order wanted
   std::string dtype = "fp16";
-  std::string cpu;                      // "intel", "amd", "arm"; empty: the machine's
-  std::vector<std::string> algorithms;  // as NCCL_ALGO restricts them
-  std::vector<std::string> protocols;   // as NCCL_PROTO
-  std::string tuning_log;               // of NCCL_DEBUG_SUBSYS=TUNING; empty: the library's own table
-  bool explain = false;                 // every candidate of each call
+  std::string cpu;                     // "intel", "amd", "arm"; empty: the machine's
+  std::string algorithms;              // as NCCL_ALGO has them; of mpi, one that was measured; empty: all
+  std::string protocols;               // as NCCL_PROTO
+  std::string environment_algorithms;  // NCCL_ALGO of the environment: where `algorithms` is empty
+  std::string environment_protocols;   // NCCL_PROTO: where `protocols` is
+  std::string tuning_log;              // of NCCL_DEBUG_SUBSYS=TUNING; empty: the library's own table
+  bool explain = false;                // every candidate of each call
 };
 
 /// The time of one call, or of one candidate for it.
@@ -38,7 +40,8 @@ struct CostResult {
   std::string machine;
   std::string title;
   Library library;
-  TimedCall call;  // whose bytes are not set
+  std::vector<std::string> from_environment;  // what was taken from it: "NCCL_ALGO=ring"
+  TimedCall call;                             // whose bytes are not set
   bool explain = false;
   std::vector<CostRow> rows;
 };

@@ -1,7 +1,9 @@
+#include <cstdlib>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commlens/app/cost.hpp"
 #include "commlens/app/layout_options.hpp"
@@ -20,8 +22,6 @@ Bytes are those of nccl-tests: all_gather the gathered whole, reduce_scatter and
 
 struct CostFlags {
   std::string bytes;
-  std::string algorithms;
-  std::string protocols;
   CostRequest request;
   OutputFlags output;
 };
@@ -58,8 +58,9 @@ Result<std::vector<std::int64_t>> all_sizes(const std::string& text) {
   return error.empty() ? Result<std::vector<std::int64_t>>(std::move(all)) : failure(error);
 }
 
-std::vector<std::string> words_of(const std::string& text) {
-  return text.empty() ? std::vector<std::string>() : comma_list(text);
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
 }
 
 }  // namespace
@@ -89,10 +90,13 @@ Action declare_cost(CLI::App& verb) {
       ->required()
       ->type_name("LIST");
   verb.add_option("--dtype", request.dtype, "Element type")->capture_default_str()->type_name("T");
-  verb.add_option("--algo", flags->algorithms,
-                  "Only these algorithms, as NCCL_ALGO; of mpi, one that was measured")
+  verb.add_option(
+          "--algo", request.algorithms,
+          "Only these algorithms, as NCCL_ALGO, which counts without it; of mpi, one that was measured")
       ->type_name("LIST");
-  verb.add_option("--proto", flags->protocols, "Only these protocols, as NCCL_PROTO")->type_name("LIST");
+  verb.add_option("--proto", request.protocols,
+                  "Only these protocols, as NCCL_PROTO, which counts without it")
+      ->type_name("LIST");
   verb.add_option("--cpu", request.cpu,
                   "Vendor of the CPUs: intel, amd, arm or other (default: the machine's)")
       ->type_name("VENDOR");
@@ -105,9 +109,12 @@ Action declare_cost(CLI::App& verb) {
     return all_sizes(flags->bytes).and_then([&](const std::vector<std::int64_t>& sizes) {
       CostRequest asked = flags->request;
       asked.bytes = sizes;
-      asked.algorithms = words_of(flags->algorithms);
-      asked.protocols = words_of(flags->protocols);
+      asked.environment_algorithms = variable("NCCL_ALGO");
+      asked.environment_protocols = variable("NCCL_PROTO");
       return cost(asked).map([&](const CostResult& result) {
+        if (flags->output.format == "csv" && !result.from_environment.empty()) {
+          warn(console, fmt::format("from the environment: {}", fmt::join(result.from_environment, ", ")));
+        }
         write_rendered(console, flags->output, result);
         return ExitCode::done;
       });

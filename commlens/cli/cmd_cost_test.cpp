@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -67,7 +68,10 @@ TEST(CostVerb, RefusesWhatItDoesNotKnow) {
             "NCCL '2.31' has no table here; known are 2.18 to 2.30");
   EXPECT_EQ(
       refused(cost_words({"--machine", "dgx_h100", "--ranks", "8", "--bytes", "1MiB", "--algo", "mesh"})),
-      "algorithm 'mesh' is not known; choose of tree ring collnet_direct collnet_chain nvls nvls_tree pat ");
+      "algorithm 'mesh' is not known; choose of tree, ring, nvls, nvls_tree, pat");
+  EXPECT_EQ(refused(cost_words(
+                {"--machine", "dgx_h100", "--ranks", "8", "--bytes", "1MiB", "--algo", "CollnetDirect"})),
+            "algorithm 'CollnetDirect' has no time model here (CollNet adds in the switches)");
   EXPECT_EQ(refused(cost_words({"--machine", "dgx_h100", "--ranks", "12", "--bytes", "1MiB"})),
             "--ranks 12: is no multiple of the 8 ranks of a node");
   EXPECT_EQ(refused(cost_words(
@@ -91,6 +95,43 @@ TEST(CostVerb, ChoosesByATuningLog) {
   const test_support::Outcome outcome = run_with(cost_words(
       {"--machine", "dgx_a100", "--ranks", "8", "--bytes", "1MiB", "--tuning", log, "--format", "csv"}));
   EXPECT_NE(outcome.out.find(",tree,LL,"), std::string::npos) << outcome.out << outcome.err;
+}
+
+/// A variable of the environment while a test runs.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST(CostVerb, TakesWhatTheFlagsLeaveOpenFromTheEnvironment) {
+  const Variable algorithm("NCCL_ALGO", "^nvls");
+  const Variable protocol("NCCL_PROTO", "LL128");
+  const std::vector<std::string> words =
+      cost_words({"--machine", "dgx_h100", "--ranks", "8", "--bytes", "256MiB"});
+  const test_support::Outcome outcome = run_with(words);
+  EXPECT_NE(outcome.out.find("\nfrom the environment: NCCL_ALGO=^nvls, NCCL_PROTO=LL128\n"),
+            std::string::npos)
+      << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("ring       LL128"), std::string::npos) << outcome.out;
+  std::vector<std::string> with_flags = words;
+  with_flags.insert(with_flags.end(), {"--algo", "tree", "--format", "json"});
+  const nlohmann::json json = nlohmann::json::parse(run_with(with_flags).out);
+  EXPECT_EQ(json.at("from_environment"), nlohmann::json::array({"NCCL_PROTO=LL128"}));
+  EXPECT_EQ(json.at("rows").at(0).at("algorithm"), "tree");
+}
+
+TEST(CostVerb, SaysWhichVariableOfTheEnvironmentItRefuses) {
+  const Variable algorithm("NCCL_ALGO", "CollnetChain");
+  EXPECT_EQ(
+      refused(cost_words({"--machine", "dgx_h100", "--ranks", "8", "--bytes", "1MiB"})),
+      "NCCL_ALGO of the environment: algorithm 'CollnetChain' has no time model here (CollNet adds in the "
+      "switches)");
 }
 
 TEST(MachinesVerb, ListsMachinesAndShowsOne) {
