@@ -142,6 +142,26 @@ TEST(MachinesVerb, ListsMachinesAndShowsOne) {
             "machine 'nowhere' is no file and none of the known ones; commlens machines lists them");
 }
 
+/// Where hwloc is not, the refusal says so.
+TEST(DoctorVerb, WritesAMachineFileThatMachinesAndCostRead) {
+  const test_support::ScratchDirectory scratch;
+  const std::string machine = (scratch / "here.json").string();
+  const test_support::Outcome outcome = run_with({"doctor", "--machine", machine});
+  if (outcome.code == ExitCode::bad_input && outcome.err.find("hwloc") != std::string::npos) {
+    GTEST_SKIP() << outcome.err;
+  }
+  EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
+  const test_support::Outcome shown = run_with({"machines", machine});
+  EXPECT_EQ(shown.code, ExitCode::done) << shown.err;
+  EXPECT_NE(shown.out.find("\"host\": {"), std::string::npos) << shown.out;
+  const nlohmann::json json = nlohmann::json::parse(shown.out);
+  EXPECT_GE(json.at("ranks_per_node").at("value").get<int>(), 1);
+  EXPECT_FALSE(json.at("ranks_per_node").at("source").get<std::string>().empty());
+  const test_support::Outcome times = run_with(
+      {"cost", "all_reduce", "--machine", machine, "--library", "mpi", "--ranks", "1", "--bytes", "1MiB"});
+  EXPECT_NE(times.code, ExitCode::system_failed) << times.err;
+}
+
 /// A sweep of a machine that is named by its device; the file made of it gives the same times.
 TEST(CalibrateVerb, WritesAMachineThatCostReads) {
   const test_support::ScratchDirectory scratch;

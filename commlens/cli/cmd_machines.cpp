@@ -1,6 +1,8 @@
 #include <memory>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commlens/app/machines.hpp"
 #include "commlens/cli/command.hpp"
@@ -27,6 +29,12 @@ Action declare_machines(CLI::App& verb) {
   declare_output(verb, flags->output);
   return [flags](Console& console) {
     return list_machines(flags->names).map([&](const MachineList& list) {
+      for (const Machine& machine : list.in_full ? list.machines : std::vector<Machine>()) {
+        if (const std::vector<std::string> missing = missing_numbers(machine); !missing.empty()) {
+          warn(console,
+               fmt::format("{} has no {}, which times need", machine.name, fmt::join(missing, ", ")));
+        }
+      }
       write_rendered(console, flags->output, list);
       return ExitCode::done;
     });

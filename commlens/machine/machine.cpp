@@ -28,4 +28,18 @@ std::optional<CpuVendor> cpu_vendor_from(std::string_view name) {
   return place_in<CpuVendor>(k_vendors, name);
 }
 
+std::vector<std::string> missing_numbers(const Machine& machine) {
+  std::vector<std::string> missing;
+  if (machine.up.kind != "none" && !machine.up.bandwidth) {
+    missing.emplace_back("scale_up.bandwidth");
+  }
+  if (machine.out.kind != "none" && !machine.out.nics) {
+    missing.emplace_back("scale_out.nics");
+  }
+  if (machine.out.kind != "none" && !machine.out.bandwidth) {
+    missing.emplace_back("scale_out.bandwidth");
+  }
+  return missing;
+}
+
 }  // namespace commlens

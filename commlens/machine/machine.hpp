@@ -48,7 +48,7 @@ struct LinkClass {
 
 /// How the ranks of a node reach each other.
 struct ScaleUp {
-  std::string kind;                   // "nvswitch", "mesh", "links", "none"
+  std::string kind;                   // "nvswitch", "mesh", "links", "none", "unknown"
   std::optional<Quantity> bandwidth;  // GB/s of one rank, per direction
   std::optional<Quantity> links;      // of one rank
   std::optional<Quantity> effective;  // GB/s of one link as the library counts it
@@ -57,7 +57,7 @@ struct ScaleUp {
 
 /// How nodes reach each other.
 struct ScaleOut {
-  std::string kind;                   // "dragonfly", "fat tree", "rails", "torus", "none"
+  std::string kind;                   // "dragonfly", "fat tree", "rails", "torus", "none", "unknown"
   std::string type;                   // "HDR InfiniBand", "Slingshot-11"
   std::optional<Quantity> nics;       // of a node
   std::optional<Quantity> bandwidth;  // GB/s of one NIC, per direction
@@ -108,6 +108,26 @@ struct Calibration {
   std::array<double, 5> spread_of_nodes{};
 };
 
+/// A GPU or NIC on a node's PCI bus.
+struct HostDevice {
+  std::string name;                       // of the operating system, or vendor and device numbers
+  std::string kind;                       // "gpu", "nic"
+  std::string address;                    // "0000:1b:00.0"
+  std::optional<Quantity> numa_node;      // that it is attached to
+  std::optional<Quantity> pci_bandwidth;  // GB/s of its slot, per direction
+  std::optional<Quantity> bandwidth;      // GB/s of a NIC's port, per direction
+};
+
+/// What a node has besides its ranks; commlens doctor writes it.
+struct Host {
+  std::string cpu;
+  std::optional<Quantity> sockets;
+  std::optional<Quantity> numa_nodes;
+  std::optional<Quantity> cores;
+  std::optional<Quantity> memory;  // GiB
+  std::vector<HostDevice> devices;
+};
+
 /// A machine: what its ranks are, how they reach each other, what was measured on it.
 struct Machine {
   std::string name;
@@ -121,8 +141,13 @@ struct Machine {
   ScaleOut out;
   std::vector<GraphFact> graph;
   std::optional<Quantity> rccl_model;  // which of RCCL's tuning models it takes
-  std::string borrows;                 // a machine whose calibrations stand in where this one has none
+  std::optional<Host> host;
+  std::string borrows;  // a machine whose calibrations stand in where this one has none
   std::vector<Calibration> calibrations;
 };
+
+/// Fields without a number that times of collectives need: "scale_up.bandwidth", "scale_out.nics". Where a
+/// node, or the whole machine, has one rank, nothing is sent there.
+std::vector<std::string> missing_numbers(const Machine& machine);
 
 }  // namespace commlens

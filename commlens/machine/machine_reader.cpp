@@ -14,6 +14,8 @@ namespace {
 constexpr QuantityRule k_link_rate = {"GB/s", .01, 20'000};
 constexpr QuantityRule k_memory_rate = {"GB/s", 1, 100'000};
 constexpr QuantityRule k_memory = {"GiB", .1, 10'000};
+constexpr QuantityRule k_host_memory = {"GiB", .01, 1'000'000};
+constexpr QuantityRule k_numa_node = {"number", 0, 1e6, true};
 constexpr QuantityRule k_peak = {"TFLOP/s", .01, 1'000'000};
 constexpr QuantityRule k_ranks = {"ranks", 1, 1024, true};
 constexpr QuantityRule k_nodes = {"nodes", 1, 1e6, true};
@@ -22,6 +24,9 @@ constexpr QuantityRule k_links = {"links", 1, 256, true};
 constexpr QuantityRule k_channels = {"channels", 1, 64, true};
 constexpr QuantityRule k_model = {"number", 0, 5, true};
 constexpr QuantityRule k_count = {"count", 0, 1e9, true};
+
+/// Of links that a node, or the machine, does not have or that are not known, none need be given.
+bool has_numbers(std::string_view kind) { return kind != "none" && kind != "unknown"; }
 
 void read_processor(MachineFields& fields, const ConfigNode& root, Processor& processor) {
   const ConfigNode* const node = fields.field(root, "", "processor", true);
@@ -80,7 +85,7 @@ void read_scale_up(MachineFields& fields, const ConfigNode& root, double ranks, 
   }
   fields.known(*node, "scale_up", {"kind", "bandwidth", "links", "effective", "classes"});
   up.kind = fields.text(*node, "scale_up", "kind");
-  up.bandwidth = fields.quantity(*node, "scale_up", "bandwidth", k_link_rate, up.kind != "none");
+  up.bandwidth = fields.quantity(*node, "scale_up", "bandwidth", k_link_rate, has_numbers(up.kind));
   up.links = fields.quantity(*node, "scale_up", "links", k_links, false);
   up.effective = fields.quantity(*node, "scale_up", "effective", k_link_rate, false);
   for (const ConfigNode& item : fields.items(*node, "scale_up", "classes")) {
@@ -96,8 +101,8 @@ void read_scale_out(MachineFields& fields, const ConfigNode& root, double ranks,
   fields.known(*node, "scale_out", {"kind", "type", "nics", "bandwidth", "owners", "shape"});
   out.kind = fields.text(*node, "scale_out", "kind");
   out.type = fields.text(*node, "scale_out", "type", false);
-  out.nics = fields.quantity(*node, "scale_out", "nics", k_nics, out.kind != "none");
-  out.bandwidth = fields.quantity(*node, "scale_out", "bandwidth", k_link_rate, out.kind != "none");
+  out.nics = fields.quantity(*node, "scale_out", "nics", k_nics, has_numbers(out.kind));
+  out.bandwidth = fields.quantity(*node, "scale_out", "bandwidth", k_link_rate, has_numbers(out.kind));
   for (const std::int64_t owner : fields.counts(*node, "scale_out", "owners")) {
     if (static_cast<double>(owner) >= ranks) {
       fields.fail(*node, "scale_out.owners",
@@ -126,6 +131,35 @@ void read_graph(MachineFields& fields, const ConfigNode& root, std::vector<Graph
     fact.speed = fields.quantity(item, "graph", "speed", k_link_rate, true).value_or(Quantity{});
     graph.push_back(std::move(fact));
   }
+}
+
+HostDevice host_device(MachineFields& fields, const ConfigNode& node) {
+  const std::string path = "host.devices";
+  fields.known(node, path, {"name", "kind", "address", "numa_node", "pci_bandwidth", "bandwidth"});
+  return {fields.text(node, path, "name"),
+          fields.text(node, path, "kind"),
+          fields.text(node, path, "address", false),
+          fields.quantity(node, path, "numa_node", k_numa_node, false),
+          fields.quantity(node, path, "pci_bandwidth", k_link_rate, false),
+          fields.quantity(node, path, "bandwidth", k_link_rate, false)};
+}
+
+std::optional<Host> host_of(MachineFields& fields, const ConfigNode& root) {
+  const ConfigNode* const node = fields.field(root, "", "host", false);
+  if (node == nullptr) {
+    return std::nullopt;
+  }
+  fields.known(*node, "host", {"cpu", "sockets", "numa_nodes", "cores", "memory", "devices"});
+  Host host;
+  host.cpu = fields.text(*node, "host", "cpu", false);
+  host.sockets = fields.quantity(*node, "host", "sockets", k_count, false);
+  host.numa_nodes = fields.quantity(*node, "host", "numa_nodes", k_count, false);
+  host.cores = fields.quantity(*node, "host", "cores", k_count, false);
+  host.memory = fields.quantity(*node, "host", "memory", k_host_memory, false);
+  for (const ConfigNode& device : fields.items(*node, "host", "devices")) {
+    host.devices.push_back(host_device(fields, device));
+  }
+  return host;
 }
 
 Knots knots_from(MachineFields& fields, const ConfigNode& node, const std::string& path) {
@@ -221,7 +255,7 @@ Machine machine_from(MachineFields& fields, const ConfigNode& root) {
   Machine machine;
   fields.known(root, "",
                {"schema", "name", "title", "devices", "nodes", "ranks_per_node", "cpu", "processor",
-                "scale_up", "scale_out", "graph", "rccl_model", "borrows", "calibrations"});
+                "scale_up", "scale_out", "graph", "rccl_model", "host", "borrows", "calibrations"});
   if (fields.text(root, "", "schema") != "commlens.machine/1") {
     fields.fail(root, "schema", "must be 'commlens.machine/1'");
   }
@@ -247,6 +281,7 @@ Machine machine_from(MachineFields& fields, const ConfigNode& root) {
   read_scale_out(fields, root, ranks, machine.out);
   read_graph(fields, root, machine.graph);
   machine.rccl_model = fields.quantity(root, "", "rccl_model", k_model, false);
+  machine.host = host_of(fields, root);
   machine.borrows = fields.text(root, "", "borrows", false);
   read_calibrations(fields, root, machine.calibrations);
   return machine;

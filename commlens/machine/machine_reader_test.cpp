@@ -71,6 +71,16 @@ TEST(MachineFile, WithCountsThatAreNoWholeNumbersIsRefused) {
             "m.json:19: scale_up.classes.pairs: 1e300 is no whole number from 0 to 1e15");
 }
 
+TEST(MachineFile, NeedsNoNumbersOfLinksThatAreNotKnown) {
+  const std::string file = replaced(k_small_machine, "\"scale_out\": {\"kind\":\"none\"}",
+                                    "\"scale_out\": {\"kind\":\"unknown\"}");
+  const Result<Machine> machine = read_machine("m.json", file);
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(missing_numbers(*machine), (std::vector<std::string>{"scale_out.nics", "scale_out.bandwidth"}));
+  EXPECT_EQ(refusal_of("\"scale_out\": {\"kind\":\"none\"}", "\"scale_out\": {\"kind\":\"rails\"}"),
+            "m.json:23: scale_out.nics: is missing");
+}
+
 // OLCF: one quad, one dual and one single link of even GCDs; one quad and two singles of odd ones; 12 in all.
 TEST(MachineFile, OfFrontierHasItsTwelveLinks) {
   const Machine frontier = *find_machine("frontier");

@@ -70,6 +70,28 @@ Json scale_out_json(const ScaleOut& out) {
   return json;
 }
 
+Json host_json(const Host& host) {
+  Json json = Json::object();
+  if (!host.cpu.empty()) {
+    json["cpu"] = host.cpu;
+  }
+  add(json, "sockets", host.sockets);
+  add(json, "numa_nodes", host.numa_nodes);
+  add(json, "cores", host.cores);
+  add(json, "memory", host.memory);
+  for (const HostDevice& device : host.devices) {
+    Json item = {{"name", device.name}, {"kind", device.kind}};
+    if (!device.address.empty()) {
+      item["address"] = device.address;
+    }
+    add(item, "numa_node", device.numa_node);
+    add(item, "pci_bandwidth", device.pci_bandwidth);
+    add(item, "bandwidth", device.bandwidth);
+    json["devices"].push_back(std::move(item));
+  }
+  return json;
+}
+
 Json numbers_json(const auto& values) {
   Json json = Json::array();
   for (const double value : values) {
@@ -163,6 +185,9 @@ std::string machine_json(const Machine& machine) {
                              {"speed", quantity_json(fact.speed)}});
   }
   add(json, "rccl_model", machine.rccl_model);
+  if (machine.host) {
+    json["host"] = host_json(*machine.host);
+  }
   if (!machine.borrows.empty()) {
     json["borrows"] = machine.borrows;
   }
