@@ -17,7 +17,7 @@ mutate.PLACE = "commlens/frameworks/megatron/behaviour"
 mutate.RECORDED = '''
 /// The row as it is written.
 const Behaviour& recorded_behaviour(const Job& job) {
-  return k_behaviours.at(choose_version(versions_of(k_behaviours), 0, job.framework_version).index);
+  return k_behaviours.at(choose_version(versions_of(k_behaviours), k_newest, job.framework_version).index);
 }
 '''
 mutate.OTHERS = ()

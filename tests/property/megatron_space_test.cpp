@@ -121,7 +121,7 @@ class MegatronSpace : Draws {
     own.moe_dispatcher = one<const char*>({"allgather", "alltoall", "flex"});
     own.balancing = {one<const char*>({"aux_loss", "seq_aux_loss", "global_aux_loss", "none"})};
     own.balancing_coefficients = {chance(0.5) ? 0.01 : 0.0};
-    own.z_loss_coefficient = chance(0.2) ? 0.001 : 0.0;
+    own.has_z_loss = chance(0.2);
     own.has_expert_bias = chance(0.2);
     own.expert_capacity = chance(0.3) ? 1.0 : 0.0;
     own.pads_to_capacity = chance(0.3);

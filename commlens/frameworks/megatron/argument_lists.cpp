@@ -31,7 +31,7 @@ constexpr std::string_view k_inert =
     "data_args_path data_cache_path data_impl data_path data_per_class_fraction "
     "dataloader_defer_npy_index_mmap dataloader_fast_cache_load dataloader_type ddp_impl "
     "decode_only_cuda_graphs decoder_num_layers decoder_seq_length decoupled_lr decoupled_min_lr "
-    "delay_offload_until_cuda_graph delay_wgrad_compute delta_offload_bytes_across_pp_ranks "
+    "delay_offload_until_cuda_graph delta_offload_bytes_across_pp_ranks "
     "deterministic_mode dino_bottleneck_size dino_freeze_last_layer dino_head_hidden_size "
     "dino_local_crops_number dino_local_img_size dino_norm_last_layer dino_teacher_temp "
     "dino_warmup_teacher_temp dino_warmup_teacher_temp_epochs disable_bf16_reduced_precision_matmul "
@@ -191,7 +191,7 @@ constexpr std::string_view k_inert =
 constexpr std::string_view k_unmodelled =
     "adlr_autoresume check_weight_hash_across_dp_replicas_interval dataloader_inter_document_masking "
     "ddp_param_name_patterns_for_fp32_local_accumulation decrease_batch_size_if_needed "
-    "defer_embedding_wgrad_compute enable_ft_package enable_full_sharding_in_hsdp "
+    "defer_embedding_wgrad_compute delay_wgrad_compute enable_ft_package enable_full_sharding_in_hsdp "
     "encoder_pipeline_model_parallel_size encoder_tensor_model_parallel_size error_injection_rate "
     "eval_global_batch_size eval_micro_batch_size expert_tensor_parallel_num_weight_shards "
     "fault_injector_fault_types first_last_layers_bf16 fp16_lm_cross_entropy fp32_residual_connection "

@@ -388,6 +388,7 @@ void ChunkPasses::backward_experts(std::int64_t layer) {
   }
   experts_.backward([&] { compute_experts_backward(layer); });
   work_.backward({ModulePart::router});
+  experts_.route_gradient();
   finish(Module::router, layer);
   if (has_shared && overlaps_shared()) {
     // The gathered input is kept.

@@ -150,7 +150,10 @@ void read_experts(MapReader& arguments, Job& job) {
       own.balancing_coefficients.push_back(*coefficient);
     }
   }
-  arguments.read("moe_z_loss_coeff", own.z_loss_coefficient);
+  double z_loss_coefficient = 0;
+  arguments.read("moe_z_loss_coeff", z_loss_coefficient);
+  const ConfigNode* const z_loss = arguments.node("moe_z_loss_coeff");
+  own.has_z_loss = z_loss != nullptr && as_number(*z_loss).has_value();
   arguments.read("moe_router_enable_expert_bias", own.has_expert_bias);
   arguments.choose("moe_router_dtype", {{"fp32", DType::fp32}, {"fp64", DType::fp64}}, own.router_dtype);
   arguments.read("moe_expert_capacity_factor", own.expert_capacity);

@@ -51,7 +51,9 @@ class OtherPrograms {
     const Period logged{own.log_interval - 1, own.log_interval};
     const Period evaluated{own.eval_interval - 1, own.eval_interval};
     const Period after{own.eval_interval, own.eval_interval};
-    const bool is_changed_after = evaluates && own.overlap_param_gather && stage_.is_distributed();
+    const bool gathers_layers = own.is_megatron_fsdp && own.sharding == Sharding::optim_grads_params;
+    const bool gathers_buckets = own.overlap_param_gather && stage_.is_distributed();
+    const bool is_changed_after = evaluates && (gathers_layers || gathers_buckets);
     const bool logs = has_script && own.log_interval > 1;
     if (logs && evaluates) {
       add(both(logged, evaluated, stage_.job.iterations), {.is_logged = true, .is_evaluated = true});
@@ -80,14 +82,22 @@ class OtherPrograms {
     if (!period || period->first >= stage_.job.iterations) {
       return;
     }
-    kind.is_first = period->first == 0;
-    kind.is_first_step = kind.is_first;
-    runner_.write_iteration(kind);
-    programs_.push_back(
-        {static_cast<Iteration>(period->first), kind.is_first ? 0 : period->every, stage_.out.take()});
-    if (kind.is_first && period->every > 0) {
+    if (period->first > 0) {
+      write(*period, kind);
+      return;
+    }
+    IterationKind first = kind;
+    first.is_first = first.is_first_step = true;
+    first.is_logged |= stage_.behaviour.logs_first_iteration;
+    write(Period{0, 0}, first);
+    if (period->every > 0) {
       add(Period{period->every, period->every}, kind);
     }
+  }
+
+  void write(const Period& period, const IterationKind& kind) {
+    runner_.write_iteration(kind);
+    programs_.push_back({static_cast<Iteration>(period.first), period.every, stage_.out.take()});
   }
 
   const StageContext& stage_;
@@ -106,7 +116,7 @@ StagePrograms write_stage(const std::vector<ChunkLayout>& chunks, std::int64_t s
   const std::int64_t skipped = std::min(first_overflows(context.job).sure, context.job.iterations);
   const auto add = [&](IterationKind kind) {
     kind.is_first = programs.iterations.empty();
-    kind.is_logged = logs || kind.is_first;
+    kind.is_logged = logs || (kind.is_first && context.behaviour.logs_first_iteration);
     runner.write_iteration(kind);
     programs.iterations.push_back(out.take());
   };
@@ -148,6 +158,7 @@ FrameworkRules rules() {
       .name = k_name,
       .engine = k_name,
       .versions = known_versions(),
+      .default_version = known_versions().size() - 1,
       .base = "",
       .check = check,
       .unverified = unverified,
