@@ -127,7 +127,10 @@ TEST_F(ReadConfig, MegatronsScriptReducesBf16GradientsOfOtherConfigurationsInFp3
       "config.json",
       R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2, "n_positions": 8, "vocab_size": 128,
                "torch_dtype": "bfloat16"})");
-  const Job job = validated(read_config({config}, "megatron").value()).value();
+  Job job = read_config({config}, "megatron").value();
+  EXPECT_TRUE(megatron::options(validated(job).value()).gradients_in_fp32);
+  job.framework_version = "core_v0.7.0";
+  job = validated(job).value();
   EXPECT_TRUE(megatron::options(job).gradients_in_fp32);
   EXPECT_EQ(job.warnings, std::vector<std::string>(
                               {"bf16 switches accumulate-allreduce-grads-in-fp32 on, as Megatron does"}));
