@@ -60,6 +60,27 @@ Bytes states(const Held& held, std::int64_t bytes_each, const ParallelLayout& la
 MemoryEstimate model_states(const Job& job, const HeldStage& stage, std::int64_t gradient_bytes);
 
 /// What one layer keeps of a micro-batch on one rank.
+/// The same by what keeps them, of the mean layer of a model, bytes a token.
+struct KeptActivations {
+  double norm_inputs = 0;
+  double norm_outputs = 0;  // inputs of the projections behind them
+  double masks = 0;         // of both dropouts
+  double latents = 0;       // compressed queries, keys and values of latent attention
+  double queries_keys_values = 0;
+  double attention_output = 0;
+  double scores = 0;
+  double mlp = 0;
+  double expert_inputs = 0;
+  double experts = 0;
+  double shared_experts = 0;
+
+  void drop_scores() { scores = 0; }
+  double per_token() const {
+    return norm_inputs + norm_outputs + masks + latents + queries_keys_values + attention_output + scores +
+           mlp + expert_inputs + experts + shared_experts;
+  }
+};
+
 struct LayerActivations {
   double per_token = 0;
   double fixed = 0;  // whatever the size of the micro-batch

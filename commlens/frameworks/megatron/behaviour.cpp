@@ -140,6 +140,8 @@ const Behaviour& behaviour(const Job& job) {
   return behaviour_of(k_behaviours, job.framework_version, k_newest);
 }
 
+std::vector<KnownVersion> known_versions() { return versions_of(k_behaviours); }
+
 std::string_view release_that_brings(const Job& job, std::string_view setting) {
   const std::size_t own = choose_version(known_versions(), k_newest, job.framework_version).index;
   for (std::size_t newer = own + 1; newer < k_behaviours.size(); ++newer) {
@@ -149,7 +151,5 @@ std::string_view release_that_brings(const Job& job, std::string_view setting) {
   }
   return {};
 }
-
-std::vector<KnownVersion> known_versions() { return versions_of(k_behaviours); }
 
 }  // namespace commlens::megatron

@@ -171,7 +171,7 @@ FrameworkRules rules() {
                    .has_sequence_parallelism = has_sequence_parallelism,
                    .takes_uneven_stages = true,
                    .splits_heads_of_groups = true},
-      .memory = {.gradient_bytes = gradient_bytes, .held = held},
+      .memory = {.gradient_bytes = gradient_bytes, .drop_recomputed = drop_recomputed, .held = held},
       .advice = {.place = "of Megatron", .setting = setting_text, .changes = advised_changes},
       .variations = add_variations,
       .case_file = {.arguments = k_name,
