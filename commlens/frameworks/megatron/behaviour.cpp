@@ -95,7 +95,7 @@ constexpr Behaviour k_0_12_0 = [] {
 
 constexpr Behaviour k_0_11 = [] {
   Behaviour row = older(k_0_12_0, {"0.11", "0.11.0", "0.11", "0.11.0"},
-                        "moe_router_enable_expert_bias seq_aux_loss "
+                        "num_virtual_stages_per_pipeline_rank moe_router_enable_expert_bias seq_aux_loss "
                         "account_for_embedding_in_pipeline_split account_for_loss_in_pipeline_split");
   row.takes_one_norm = false;
   row.counts_zeros_always = false;
