@@ -44,7 +44,7 @@ struct Behaviour {
   /// The attention mask is the last one of a batch, behind position ids. core/utils.py:2119 of 0.18.0.
   bool mask_is_last = true;
   /// A stage with multi-token prediction sends tokens, labels, loss mask, [mask,] positions as the only stage
-  /// does; else tokens, positions, labels, loss mask. 0.16.0.
+  /// does; else tokens, positions, labels, loss mask. training/utils.py of 0.16.0.
   bool mtp_batch_is_whole = true;
   /// Empty descriptions of packed sequences, an int64 and an int32 broadcast without elements: none; one on
   /// stages that take tokens; two on those and one on the last stage. training/utils.py of 0.16.0, of 0.17.0,
