@@ -220,8 +220,8 @@ constexpr std::array k_causes = {
         "Every rank tells the others how many of its tokens have labels, so that the loss is a mean over "
         "all of them, and, where asked to, how many tokens it has read."},
     CauseText{"logs", "losses and operations logged",
-              "For the log of a step ranks gather or reduce losses, norms, times, metrics and counts of "
-              "operations: the Trainer of transformers every logging_steps steps, Megatron after each step."},
+              "For the log ranks gather or reduce losses, norms, times, metrics and counts of operations, "
+              "after each step or once in a number of steps."},
     CauseText{"loading", "weights from rank 0",
               "With cpu_ram_efficient_loading rank 0 alone reads the weights: it broadcasts each one whole, "
               "and then scatters it."},

@@ -20,6 +20,18 @@ double attention_width(const ModelConfig& model) {
   return real(model.heads * (2 * (latent.nope_dim + latent.rope_dim) + latent.value_dim));
 }
 
+ExpertLayers expert_layers(const Job& job) {
+  const ModelConfig& model = job.model;
+  if (model.experts == 0) {
+    return {};
+  }
+  if (const auto own = rules_of(job).memory.expert_layers; own != nullptr) {
+    return own(job);
+  }
+  return {real(model.layers - model.dense_layers) / real(model.layers),
+          model.shared_experts * model.expert_hidden()};
+}
+
 /// arXiv 2205.05198 §4.1 counts 34 bytes a hidden element and 5 a score for 2-byte elements; here by element
 /// size. A layer of a mixture keeps the tokens that its experts get, top_k copies of each, and both sides of
 /// the activation in each expert; the mean of all layers.
@@ -31,8 +43,10 @@ KeptActivations kept_activations(const Job& job) {
   const double shared = job.layout.sequence_parallel ? tp : 1;
   const double hidden = element * real(model.hidden) / shared;
   const double sides = model.gated_mlp ? 3 : 2;  // fc1 output, fc2 input
-  const double mixtures =
-      model.experts > 0 ? real(model.layers - model.dense_layers) / real(model.layers) : 0;
+  const ExpertLayers experts = expert_layers(job);
+  const double mixtures = experts.share;
+  // Tokens come to all ranks of an expert's tensor group.
+  const double gathered = real(std::max<std::int64_t>(job.layout.expert_tp, 1));
   const std::int64_t attended =
       latent.is_used() ? model.heads * latent.value_dim : model.heads * model.head_dim;
   KeptActivations kept;
@@ -47,9 +61,9 @@ KeptActivations kept_activations(const Job& job) {
     kept.scores = (2 * element + 1) * real(model.heads) * real(model.sequence) / tp;
   }
   kept.mlp = (1 - mixtures) * element * sides * real(model.ffn_hidden) / tp;
-  kept.expert_inputs = mixtures * element * real(model.top_k * model.hidden) / tp;
+  kept.expert_inputs = mixtures * element * real(model.top_k * model.hidden) * gathered / tp;
   kept.experts = mixtures * element * sides * real(model.top_k * model.expert_hidden()) / tp;
-  kept.shared_experts = mixtures * element * sides * real(model.shared_experts * model.expert_hidden()) / tp;
+  kept.shared_experts = mixtures * element * sides * real(experts.shared_width) / tp;
   return kept;
 }
 

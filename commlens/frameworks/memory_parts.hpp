@@ -59,8 +59,13 @@ Bytes states(const Held& held, std::int64_t bytes_each, const ParallelLayout& la
 /// Parameters, gradients of `gradient_bytes` each, and optimizer states at the job's ZeRO stage.
 MemoryEstimate model_states(const Job& job, const HeldStage& stage, std::int64_t gradient_bytes);
 
-/// What one layer keeps of a micro-batch on one rank.
-/// The same by what keeps them, of the mean layer of a model, bytes a token.
+/// Layers of experts among the layers of a model.
+struct ExpertLayers {
+  double share = 0;               // of all layers
+  std::int64_t shared_width = 0;  // of the experts that every token passes, together
+};
+
+/// What the mean layer of a model keeps on one rank by what keeps it, bytes a token of a micro-batch.
 struct KeptActivations {
   double norm_inputs = 0;
   double norm_outputs = 0;  // inputs of the projections behind them
@@ -81,6 +86,7 @@ struct KeptActivations {
   }
 };
 
+/// What one layer keeps of a micro-batch on one rank.
 struct LayerActivations {
   double per_token = 0;
   double fixed = 0;  // whatever the size of the micro-batch

@@ -73,6 +73,50 @@ def with_positions_second(calls):
     return out
 
 
+def is_metric(call):
+    """Reductions of core/transformer/moe/moe_utils.py, one fp32 value a layer."""
+    return call["op"] == "all_reduce" and call["iteration"] >= 0 and call["site"].startswith(("moe_utils.py", "megatron/core/transformer/moe/moe_utils.py"))
+
+
+def averaged_over_all(calls):
+    """core/transformer/moe/moe_utils.py of 0.14 and 0.15 averages each metric over data and context ranks at last, whatever group it
+    was summed over; 0.16 and 0.17 over data ranks, those whose group has none. A metric begins with its sum over stages."""
+    out = []
+    for call in calls:
+        if not is_metric(call):
+            out.append(call)
+        elif call.get("reduce_op") != "avg":
+            out.append(call)
+    averaged = []
+    for at, call in enumerate(out):
+        averaged.append(call)
+        after = out[at + 1] if at + 1 < len(out) else None
+        same = after is not None and is_metric(after) and (after["rank"], after["iteration"]) == (call["rank"], call["iteration"])
+        if is_metric(call) and not (same and after["group_name"] != "PIPELINE_MODEL_PARALLEL_GROUP"):
+            averaged.append(dict(call, reduce_op="avg", group=sorted({c["rank"] for c in calls}), group_name="DATA_PARALLEL_GROUP_WITH_CP"))
+    return averaged
+
+
+def of_decoder_layers(calls, layers):
+    """track_moe_metrics before 0.17.0 made a metric that no layer had recorded of num_layers values, without those of
+    multi-token prediction."""
+    return [dict(c, input_bytes=4 * layers, output_bytes=4 * layers) if is_metric(c) else c for c in calls]
+
+
+def metrics_of_experts():
+    source = "megatron_recorded/0.17.1_ep2_coefficients"
+    calls = averaged_over_all(with_timers(without_packings(without_stamps(read(source)))))
+    write("0.15.3_ep2_coefficients", source, calls, ["start without stamps, no empty packings, gathers of timers, metrics averaged over all ranks"],
+          lambda text: text.replace('"0.17.1"', '"0.15.3"'))
+
+
+def idle_metrics_beside_predicted_tokens():
+    source = "megatron_recorded/0.17.1_mtp_moe"
+    calls = of_decoder_layers(averaged_over_all(with_timers(without_packings(without_stamps(read(source))))), 2)
+    write("0.15.3_mtp_moe", source, calls, ["start without stamps, no empty packings, gathers of timers, metrics of 2 layers averaged over all ranks"],
+          lambda text: text.replace('"0.17.1"', '"0.15.3"'))
+
+
 def mtp_of_two_stages():
     source = "megatron_recorded/0.17.1_t2p2_mtp"
     calls = with_positions_second(with_timers(without_packings(without_stamps(read(source)))))
@@ -90,3 +134,5 @@ def every_second_iteration_logged():
 
 mtp_of_two_stages()
 every_second_iteration_logged()
+metrics_of_experts()
+idle_metrics_beside_predicted_tokens()

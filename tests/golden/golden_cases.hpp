@@ -63,7 +63,7 @@ inline std::vector<std::string> golden_cases_of_more_deepspeed_jobs() {
 }
 
 /// Recordings of our own of Megatron, of what the others do not have.
-/// Two more were derived from recordings (derive_megatron.py), of releases that cannot be recorded.
+/// Four more were derived from recordings (derive_megatron.py), of releases that cannot be recorded.
 inline std::vector<std::string> golden_cases_of_more_megatron_jobs() {
   return golden_cases({"megatron_recorded", "megatron_derived"});
 }

@@ -6,7 +6,7 @@
 As mutate_deepspeed.py, which does the work: a copy of the sources in which one field of
 commlens/frameworks/megatron/behaviour.hpp can have another value, and the first recorded case of tests/golden/megatron*
 that notices it. The rows are those of the table in docs/frameworks/megatron.md. `has_rules_of_its_own` chooses between two
-sets of rules and `has_...` settings that a release refuses: no case of the other kind exists.
+sets of rules, and `has_expert_grid` numbers ranks otherwise where 0.9 has no case: their value false is not changed.
 """
 import os, sys
 

@@ -77,12 +77,19 @@ struct Behaviour {
   /// The allgather dispatcher gathers a map and probabilities of all experts, else the chosen ones.
   /// core/transformer/moe/token_dispatcher.py of 0.10.0.
   bool gathers_expert_map = true;
+  /// Shared experts that overlap nothing: ahead of the router, between dispatch and the gather over expert
+  /// tensor ranks, behind the combination. core/transformer/moe/moe_layer.py of 0.13.0, of 0.15.0.
+  enum class SharedExperts : std::uint8_t { ahead, between, behind };
+  SharedExperts shared_experts = SharedExperts::ahead;
   /// The alltoall dispatcher exchanges probabilities too. core/transformer/moe/token_dispatcher.py of 0.12.1.
   bool exchanges_probabilities = true;
   /// One balancing loss at a time, whose metric has one name: that of sequences gathers the scores of tokens
   /// in place of counts, and a single rank sends no metric. Else each kind counts its tokens and has a metric
   /// of its own. core/transformer/moe/router.py, training/training.py of 0.14.0.
   bool has_one_balance = false;
+  /// Those scores have the type of the router's logits if they are not normalised, else they are fp32.
+  /// core/transformer/moe/router.py of 0.12.0.
+  bool keeps_type_of_scores = false;
   /// Tokens per expert are summed for the balancing loss with a coefficient of 0 too, and by one rank alone;
   /// also in the first pass of what is computed again. core/transformer/moe/router.py of 0.11.0, of 0.12.0.
   bool sums_without_coefficient = false;
@@ -92,10 +99,20 @@ struct Behaviour {
   enum class IdleMetrics : std::uint8_t { none, stages, stages_and_tokens };
   IdleMetrics idle_metrics = IdleMetrics::stages;
   /// Over which ranks metrics are averaged at last: none; data ranks, of metrics that came with a group
-  /// without them; data ranks; data and context ranks. core/transformer/moe/moe_logging.py of 0.14.0, of
-  /// 0.16.0, of 0.18.0, of 0.19.0.
-  enum class AveragedMetrics : std::uint8_t { none, data_unless_in, data, data_and_context };
+  /// without them; data ranks, data and context ranks, of all but those that came with a group that has them;
+  /// data and context ranks, of all. core/transformer/moe/moe_logging.py of 0.14.0, of 0.16.0, of 0.18.0, of
+  /// 0.19.0.
+  enum class AveragedMetrics : std::uint8_t {
+    none,
+    data_unless_in,
+    data,
+    data_and_context,
+    all_over_data_and_context
+  };
   AveragedMetrics averaged_metrics = AveragedMetrics::data_and_context;
+  /// Metrics that no layer recorded have values of layers of multi-token prediction too.
+  /// core/transformer/moe/moe_utils.py of 0.17.0.
+  bool counts_idle_mtp_metrics = true;
   /// The z loss is averaged over all ranks of a stage first. core/transformer/moe/router.py:697 of 0.19.0.
   bool averages_z_loss = true;
 

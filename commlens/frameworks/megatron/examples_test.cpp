@@ -80,7 +80,7 @@ TEST(MegatronExamples, RecordedCasesAreReadWithoutARest) {
       ++cases;
     }
   }
-  EXPECT_EQ(cases, 10 + 76 + 37 + 96);
+  EXPECT_EQ(cases, 10 + 76 + 37 + 111);
 }
 
 }  // namespace

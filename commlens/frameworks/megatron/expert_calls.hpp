@@ -29,8 +29,9 @@ class ExpertCalls {
   /// Counts of tokens, ahead of the exchange.
   void count_tokens() const;
   /// Tokens there, the experts, results back; `compute` writes the experts' kernels.
-  void forward(const std::function<void()>& compute) const;
-  void backward(const std::function<void()>& compute) const;
+  /// `between` what is done while tokens are dispatched (Behaviour::SharedExperts).
+  void forward(const std::function<void()>& compute, const std::function<void()>& between) const;
+  void backward(const std::function<void()>& compute, const std::function<void()>& between) const;
 
   // The parts of the alltoall dispatcher, one after the other forward and backward.
   bool is_alltoall() const { return options_.moe_dispatcher == "alltoall"; }
@@ -49,6 +50,8 @@ class ExpertCalls {
     std::string_view back;
   };
   bool gathers_scores() const;
+  DType type_of_scores() const;
+  DType type_of_outputs() const;
   bool has_equal_sizes() const { return options_.pads_to_capacity && options_.expert_capacity > 0; }
   /// Elements of what a token takes along, of all tokens that are sent.
   std::int64_t routed(std::int64_t width) const;

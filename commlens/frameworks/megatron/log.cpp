@@ -40,10 +40,17 @@ class MetricWriter {
   void write() {
     const std::vector<std::string>& kinds = stage_.options.balancing;
     if (stage_.behaviour.has_one_balance) {
+      // Before 0.12 the tracker's own order: the router's z loss comes first.
+      const bool is_z_first = stage_.behaviour.idle_metrics != IdleMetrics::stages;
+      if (is_z_first) {
+        z_loss();
+      }
       if (kinds.front() == "aux_loss" || kinds.front() == "seq_aux_loss") {
         balancing(kinds.front(), stage_.groups.tp_cp, false);
       }
-      z_loss();
+      if (!is_z_first) {
+        z_loss();
+      }
       return;
     }
     // The name of a single kind is searched for as a part of it (training.py:2762).
@@ -87,12 +94,14 @@ class MetricWriter {
     if (!is_active && idle == IdleMetrics::none) {
       return;
     }
-    over_stages();
     const bool is_recorded = (is_active || idle == IdleMetrics::stages_and_tokens) && stage_.moe_layers() > 0;
+    is_idle_ = !is_active;
+    over_stages();
     if (is_recorded && !is_alone(group)) {
       stage_.out.all_reduce(group, elements(), DType::fp32, k_metric, "expert metric");
     }
     average_of_all(is_recorded, is_active && spans_data);
+    is_idle_ = false;
   }
 
   void z_loss() {
@@ -113,7 +122,10 @@ class MetricWriter {
            stage_.out.tables().groups.size(group) == 1;
   }
 
-  Elements elements() const { return {stage_.job.model.layers + stage_.options.mtp_layers}; }
+  Elements elements() const {
+    const bool has_mtp = !is_idle_ || stage_.behaviour.counts_idle_mtp_metrics;
+    return {stage_.job.model.layers + (has_mtp ? stage_.options.mtp_layers : 0)};
+  }
   void over_stages() {
     stage_.out.all_reduce(stage_.groups.pp, elements(), DType::fp32, k_metric, "expert metric");
   }
@@ -142,10 +154,14 @@ class MetricWriter {
           average(stage_.groups.dp_cp);
         }
         break;
+      case AveragedMetrics::all_over_data_and_context:
+        average(stage_.groups.dp_cp);
+        break;
     }
   }
 
   const StageContext& stage_;
+  bool is_idle_ = false;  // the metric at work has a coefficient of 0
 };
 
 void write_mtp_metrics(const StageContext& stage) {

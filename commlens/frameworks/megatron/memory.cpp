@@ -7,6 +7,16 @@
 
 namespace commlens::megatron {
 
+ExpertLayers expert_layers(const Job& job) {
+  std::int64_t mixtures = 0;
+  for (std::int64_t layer = 0; layer < job.model.layers; ++layer) {
+    mixtures += is_moe_layer(job, layer) ? 1 : 0;
+  }
+  const std::int64_t own = options(job).shared_expert_hidden;
+  return {static_cast<double>(mixtures) / static_cast<double>(job.model.layers),
+          own > 0 ? own : job.model.shared_experts * job.model.expert_hidden()};
+}
+
 /// The parts of a layer that recompute-modules names (core/transformer/transformer_config.py). Activations of
 /// MLPs are one of two kept sides, of gated ones one of three.
 void drop_recomputed(const Job& job, KeptActivations& kept) {

@@ -67,11 +67,23 @@ TEST(MegatronMemory, KeepsNothingOfWhatIsComputedAgain) {
   EXPECT_EQ(kept_with({"mla_up_proj"}), all) << "without latent attention";
 }
 
+/// But for the tokens of experts, which come to both ranks of an expert's tensor group.
 TEST(MegatronMemory, SplitsWhatIsKeptUnderSequenceParallelism) {
   Job job = mixture();
   job.layout.tp = 2;
   job.layout.sequence_parallel = true;
+  options(job).expert_tp = 1;
   EXPECT_EQ(kept(job), kept(mixture()) / 2);
+  options(job).expert_tp = 2;
+  EXPECT_EQ(kept(job), (kept(mixture()) + k_tokens * k_expert_inputs) / 2);
+}
+
+TEST(MegatronMemory, TakesTheLayersOfExpertsAndTheirSharedOnesAsTheyAre) {
+  Job job = mixture();
+  options(job).moe_layers = {true, false};
+  EXPECT_EQ(kept(job), kept(mixture()));
+  options(job).shared_expert_hidden = 48;
+  EXPECT_EQ(kept(job), kept(mixture()) + k_tokens * 2 * 3 * 48);
 }
 
 /// Latents of 24 + 16 + 8 elements, queries and keys of 4 x (16 + 8), values of 4 x 16, in two layers.

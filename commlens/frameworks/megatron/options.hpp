@@ -84,10 +84,12 @@ struct Options {
   std::vector<std::string> balancing = {"aux_loss"};   // moe-router-load-balancing-type
   std::vector<double> balancing_coefficients = {0.0};  // moe-aux-loss-coeff
   bool has_z_loss = false;                             // moe-z-loss-coeff, 0 too
+  bool has_sigmoid_scores = false;                     // moe-router-score-function sigmoid
   bool has_expert_bias = false;                        // moe-router-enable-expert-bias
   DType router_dtype = DType::uint8;                   // moe-router-dtype: fp32, fp64; uint8: as the model
   double expert_capacity = 0;                          // moe-expert-capacity-factor; 0: none
   bool pads_to_capacity = false;                       // moe-pad-expert-input-to-capacity
+  bool groups_experts = false;                         // moe-grouped-gemm
   bool has_shared_expert_gate = false;                 // moe-shared-expert-gate
   bool overlaps_shared_expert = false;                 // moe-shared-expert-overlap
 

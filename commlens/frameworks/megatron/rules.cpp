@@ -54,6 +54,7 @@ class OtherPrograms {
     const bool gathers_layers = own.is_megatron_fsdp && own.sharding == Sharding::optim_grads_params;
     const bool gathers_buckets = own.overlap_param_gather && stage_.is_distributed();
     const bool is_changed_after = evaluates && (gathers_layers || gathers_buckets);
+    follows_always_ = is_changed_after && own.eval_interval == 1;
     const bool logs = has_script && own.log_interval > 1;
     if (logs && evaluates) {
       add(both(logged, evaluated, stage_.job.iterations), {.is_logged = true, .is_evaluated = true});
@@ -62,9 +63,6 @@ class OtherPrograms {
       }
     }
     const bool always_logs = has_script && own.log_interval == 1;
-    if (evaluates && is_changed_after && own.eval_interval == 1) {
-      add(Period{1, 1}, {.is_logged = always_logs, .is_evaluated = true, .follows_evaluation = true});
-    }
     if (evaluates) {
       add(evaluated, {.is_logged = always_logs, .is_evaluated = true});
     }
@@ -83,6 +81,7 @@ class OtherPrograms {
       return;
     }
     if (period->first > 0) {
+      kind.follows_evaluation |= follows_always_;
       write(*period, kind);
       return;
     }
@@ -103,6 +102,7 @@ class OtherPrograms {
   const StageContext& stage_;
   StageRunner& runner_;
   std::vector<OtherProgram> programs_;
+  bool follows_always_ = false;  // an evaluation each iteration
 };
 
 StagePrograms write_stage(const std::vector<ChunkLayout>& chunks, std::int64_t stage, Plan& plan) {
@@ -171,7 +171,10 @@ FrameworkRules rules() {
                    .has_sequence_parallelism = has_sequence_parallelism,
                    .takes_uneven_stages = true,
                    .splits_heads_of_groups = true},
-      .memory = {.gradient_bytes = gradient_bytes, .drop_recomputed = drop_recomputed, .held = held},
+      .memory = {.gradient_bytes = gradient_bytes,
+                 .expert_layers = expert_layers,
+                 .drop_recomputed = drop_recomputed,
+                 .held = held},
       .advice = {.place = "of Megatron", .setting = setting_text, .changes = advised_changes},
       .variations = add_variations,
       .case_file = {.arguments = k_name,
