@@ -113,7 +113,7 @@ constexpr std::string_view k_inert =
     "moe_router_score_function "
     "moe_router_fusion moe_router_group_topk moe_router_num_groups moe_router_padding_for_fp8 "
     "moe_router_padding_for_quantization moe_router_pre_softmax moe_router_quantile_balancing_ema "
-    " moe_router_topk_limited_devices moe_router_topk_scaling_factor "
+    "moe_router_topk_limited_devices moe_router_topk_scaling_factor "
     "moe_routing_trace_capture_hidden_states moe_routing_trace_capture_logits "
     "moe_routing_trace_dump_weights moe_routing_trace_max_training_iters "
     "moe_shared_expert_glu_interleave_size moe_token_drop_policy moe_token_dropping "
