@@ -40,8 +40,8 @@ class MegatronSpace : Draws {
   Job job() {
     Job job = megatron_job();
     job.framework_version =
-        one<const char*>({"0.7.0", "0.9.0", "0.10.0", "0.11.0", "0.12.0", "0.12.3", "0.13.1", "0.14.0",
-                          "0.15.3", "0.16.1", "0.17.1", "0.18.2", "0.19.2"});
+        one<const char*>({"0.7.0", "0.9.0", "0.19.2", "0.19.2", "0.10.0", "0.11.0", "0.12.0", "0.12.3",
+                          "0.13.1", "0.14.0", "0.15.3", "0.16.1", "0.17.1", "0.18.2", "0.19.2"});
     job.iterations = number(1, 5);
     job.model.layers = number(1, 12);
     job.model.tied_embeddings = chance(0.3);
@@ -97,8 +97,9 @@ class MegatronSpace : Draws {
     own.is_transformer_engine = job.layout.cp > 1 || chance(0.2);
     own.recompute_num_layers = number(1, 3);
     own.recompute_method = one<const char*>({"uniform", "block"});
-    own.recompute_modules = {one<const char*>(
-        {"core_attn", "mlp", "moe", "moe_act", "layernorm", "mla_up_proj", "shared_experts"})};
+    own.recompute_modules = {
+        one<const char*>({"core_attn", "core_attn", "core_attn", "core_attn", "mlp", "moe", "moe_act",
+                          "layernorm", "mla_up_proj", "shared_experts"})};
     job.train.partition_activations = chance(0.2);
     if (chance(0.1)) {
       job.model.layers = 5;
@@ -112,7 +113,7 @@ class MegatronSpace : Draws {
     megatron::Options& own = megatron::options(job);
     own.gradients_in_bf16 = chance(0.2);
     own.overlap_grad_reduce = chance(0.5);
-    own.overlap_param_gather = chance(0.4);
+    own.overlap_param_gather = chance(job.train.zero_stage > 0 && own.overlap_grad_reduce ? 0.5 : 0.02);
     own.aligns_grad_reduce = chance(0.7);
     own.aligns_param_gather = chance(0.7);
     own.bucket_size = one<std::int64_t>({0, 1000, 20'000});
