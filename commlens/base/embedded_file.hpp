@@ -7,6 +7,12 @@ namespace commlens {
 struct EmbeddedFile {
   std::string_view name;  // with its folder: "megatron/llama3-70b.yaml"
   std::string_view text;
+
+  /// "llama3-70b".
+  std::string_view stem() const {
+    const std::string_view file = name.substr(name.rfind('/') + 1);
+    return file.substr(0, file.rfind('.'));
+  }
 };
 
 }  // namespace commlens

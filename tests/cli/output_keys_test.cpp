@@ -246,6 +246,18 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     write_figures({source("tests/golden/timing/pipeline.jsonl").string()});
   }
 
+  void write_costs() {
+    write({"machines"});
+    write({"cost", "all_reduce", "--machine", "dgx_h100", "--ranks", "8", "--bytes", "1MiB", "--explain"});
+    std::string sweep =
+        "framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency\n";
+    for (int elements = 256; elements < 65'536; elements *= 2) {
+      sweep += fmt::format("x,2.27.3,NVIDIA A100-SXM4-80GB,all_gather,NCCL,half,8,{},{}\n", elements,
+                           .01 + elements * 1e-7);
+    }
+    write({"calibrate", directory_.write("sweep.csv", sweep), "-o", directory_.path("machine.json")});
+  }
+
   void write_training() {
     write({"train",         "19M",  "--layers",     "2",  "--hidden", "32",
            "--heads",       "4",    "--seq",        "16", "--vocab",  "256",
@@ -268,6 +280,7 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 
 TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   write({"doctor"});
+  write_costs();
   write_predictions();
   write_comparisons();
   write_summaries();

@@ -6,10 +6,13 @@
 #include <string>
 
 #include <commlens/app/advise.hpp>
+#include <commlens/app/calibrate.hpp>
 #include <commlens/app/compare.hpp>
+#include <commlens/app/cost.hpp>
 #include <commlens/app/doctor.hpp>
 #include <commlens/app/export_trace.hpp>
 #include <commlens/app/import_files.hpp>
+#include <commlens/app/machines.hpp>
 #include <commlens/app/predict.hpp>
 #include <commlens/app/record.hpp>
 #include <commlens/app/report.hpp>
@@ -111,6 +114,27 @@ void sweep_sizes() {
   expect(value_of(sweep(request), "sweep").rows.size() == 4, "two frameworks on two sizes are four rows");
 }
 
+void time_collectives(const std::string& work) {
+  const auto list = value_of(commlens::list_machines(), "list_machines");
+  expect(list.machines.size() > 10, "machines are built in");
+  commlens::CostRequest request;
+  request.machine = "dgx_h100";
+  request.ranks = 8;
+  request.bytes = {1 << 20};
+  const auto times = value_of(commlens::cost(request), "cost");
+  expect(times.rows.size() == 1 && times.rows.front().time.us > 0, "a call has a time");
+  const std::string sweep = work + "/sweep.csv";
+  std::ofstream(sweep)
+      << "framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency\n"
+         "x,2.27.3,x,all_gather,NCCL,half,8,256,0.011\n"
+         "x,2.27.3,x,all_gather,NCCL,half,8,512,0.012\n"
+         "x,2.27.3,x,all_gather,NCCL,half,8,1024,0.013\n";
+  commlens::CalibrateRequest fit;
+  fit.files = {sweep};
+  fit.machine = "dgx_a100";
+  expect(value_of(commlens::calibrate(fit), "calibrate").fitted.size() == 1, "a sweep is fitted");
+}
+
 void record_nothing(const std::string& work) {
   std::string warned;
   commlens::RecordRequest request;
@@ -159,6 +183,7 @@ int main(int count, char** arguments) {
   read_trace(work);
   compare_and_report(work);
   sweep_sizes();
+  time_collectives(work);
   record_nothing(work);
   if (count > 2) {
     train_small(work);

@@ -1,0 +1,250 @@
+#include "commlens/app/cost.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/app/json_result.hpp"
+#include "commlens/base/file.hpp"
+#include "commlens/comm/volume.hpp"
+#include "commlens/machine/calibrate/sweep.hpp"
+#include "commlens/machine/cost/tuning_log.hpp"
+#include "commlens/machine/machines.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
+
+namespace commlens {
+namespace {
+
+/// The names that NCCL_ALGO and NCCL_PROTO take, as ours.
+Result<std::vector<std::string>> known_words(const std::vector<std::string>& words, bool are_protocols,
+                                             bool is_free) {
+  constexpr std::string_view algorithms = " tree ring collnet_direct collnet_chain nvls nvls_tree pat ";
+  constexpr std::string_view protocols = " ll ll128 simple ";
+  std::vector<std::string> result;
+  std::string unknown;
+  for (const std::string& word : words) {
+    std::string lower = word;
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+    lower = lower == "nvlstree"        ? "nvls_tree"
+            : lower == "collnetdirect" ? "collnet_direct"
+            : lower == "collnetchain"  ? "collnet_chain"
+                                       : lower;
+    const bool is_known =
+        (are_protocols ? protocols : algorithms).find(" " + lower + " ") != std::string_view::npos;
+    if (!is_known && !is_free) {
+      unknown = word;
+      break;
+    }
+    result.push_back(lower);
+  }
+  return unknown.empty() ? Result<std::vector<std::string>>(std::move(result))
+                         : failure(fmt::format("{} '{}' is not known; choose of{}",
+                                               are_protocols ? "protocol" : "algorithm", unknown,
+                                               (are_protocols ? protocols : algorithms).substr(0, 70)));
+}
+
+Result<CommKind> timed_operation(const std::string& name) {
+  const std::optional<CommKind> op = timed_kind_from(name);
+  if (!op || *op == CommKind::barrier || *op == CommKind::other) {
+    return failure(
+        fmt::format("'{}' is no operation with a time; choose all_reduce, all_gather, reduce_scatter, "
+                    "all_to_all, broadcast, reduce, send or recv",
+                    name));
+  }
+  return *op;
+}
+
+Result<TimedCall> call_of(const CostRequest& request, const Machine& machine) {
+  return timed_operation(request.op).and_then([&](CommKind op) -> Result<TimedCall> {
+    const std::optional<DType> type = element_type_from(request.dtype);
+    if (!type) {
+      return failure(fmt::format("--dtype {}: is no element type", request.dtype));
+    }
+    if (request.ranks < 1) {
+      return failure("--ranks must be at least 1");
+    }
+    if (is_point_to_point(op) && request.ranks != 2) {
+      return failure(fmt::format("{} is between 2 ranks, not {}", request.op, request.ranks));
+    }
+    const auto most = static_cast<std::int64_t>(machine.ranks_per_node.value);
+    const std::int64_t per_node = request.ranks_per_node > 0 ? request.ranks_per_node : most;
+    if (per_node > most) {
+      return failure(fmt::format("--ranks-per-node {}: a node of {} has {}", per_node, machine.name, most));
+    }
+    if (request.ranks > per_node && request.ranks % per_node != 0) {
+      return failure(
+          fmt::format("--ranks {}: is no multiple of the {} ranks of a node", request.ranks, per_node));
+    }
+    return TimedCall{op, {}, *type, {request.ranks, std::max<std::int64_t>(request.ranks / per_node, 1)}};
+  });
+}
+
+Result<Library> asked_library(const CostRequest& request, const Machine& machine, const Machine* lender) {
+  const bool is_amd = machine.processor.architecture == Architecture::cdna2 ||
+                      machine.processor.architecture == Architecture::cdna3;
+  const std::string usual = is_amd ? "rccl" : "nccl";
+  return library_from(request.library.empty() ? usual : request.library).and_then([&](Library library) {
+    if (library.version.empty()) {
+      const bool is_lent = machine.calibrations.empty() && lender != nullptr;
+      library.version = default_version(is_lent ? *lender : machine, library.name);
+    }
+    const bool is_free = library.name == "mpi";
+    return known_words(request.algorithms, false, is_free)
+        .and_then([&](const std::vector<std::string>& algorithms) {
+          return known_words(request.protocols, true, is_free)
+              .map([&](const std::vector<std::string>& protocols) {
+                library.algorithms = algorithms;
+                library.protocols = protocols;
+                return library;
+              });
+        });
+  });
+}
+
+Result<std::vector<TunedPair>> tuned_pairs(const std::string& file) {
+  if (file.empty()) {
+    return std::vector<TunedPair>();
+  }
+  constexpr std::int64_t most = std::int64_t{256} << 20;
+  return read_text_file(file, most).and_then([&](const std::string& content) {
+    return parse_tuning_log(file, content);
+  });
+}
+
+Result<void> use_cpu(const CostRequest& request, Machine& machine) {
+  if (request.cpu.empty()) {
+    return {};
+  }
+  const std::optional<CpuVendor> vendor = cpu_vendor_from(request.cpu);
+  if (!vendor) {
+    return failure(fmt::format("--cpu {}: choose intel, amd, arm or other", request.cpu));
+  }
+  machine.cpu = *vendor;
+  return {};
+}
+
+/// Rows of all sizes; the error of the first that has none.
+Result<CostResult> rows_of(CostResult result, CostQuery query, const std::vector<std::int64_t>& bytes) {
+  std::string error;
+  for (const std::int64_t size : bytes) {
+    query.call.bytes = Bytes{size};
+    const Result<std::vector<TimedCandidate>> times = candidate_times(query);
+    if (!times) {
+      error = times.error().message;
+      break;
+    }
+    for (const TimedCandidate& time : *times) {
+      if (result.explain || time.is_chosen) {
+        result.rows.push_back({query.call, time.candidate, time.time, time.is_chosen});
+      }
+    }
+  }
+  return error.empty() ? Result<CostResult>(std::move(result)) : failure(error);
+}
+
+std::string provenance_text(const CollectiveTime& time) {
+  return time.source == TimeSource::borrowed ? fmt::format("borrowed from {}", time.source_of)
+                                             : std::string(name_of(time.source));
+}
+
+Cell seconds(double us) { return {us * 1e-6}; }
+
+Table cost_table(const CostResult& result) {
+  std::vector<ColumnUse> uses = {"message_bytes",
+                                 "time_s",
+                                 "low_s",
+                                 "high_s",
+                                 "bus_bandwidth_bytes_per_s",
+                                 "algorithm",
+                                 "protocol",
+                                 Column{.key = "provenance", .least = 12}};
+  uses.insert(uses.end(), {"library_time_s", "library_latency_s", "library_bytes_per_s", "chosen"});
+  Table table(columns(uses));
+  for (const CostRow& row : result.rows) {
+    const double bus = row.time.us > 0 ? static_cast<double>(row.call.bytes.value) / (row.time.us * 1e-6) *
+                                             bus_factor(row.call.op, row.call.place.ranks)
+                                       : 0;
+    const bool has_table = row.time.library_us > 0;
+    table.add({row.call.bytes, seconds(row.time.us), seconds(row.time.low_us), seconds(row.time.high_us),
+               row.time.us > 0 ? Cell(BytesPerSecond{bus}) : Cell(), row.time.algorithm, row.time.protocol,
+               provenance_text(row.time), has_table ? seconds(row.time.library_us) : Cell(),
+               has_table ? seconds(row.candidate.latency_us) : Cell(),
+               has_table ? Cell(BytesPerSecond{row.candidate.bandwidth * 1e9}) : Cell(), row.is_chosen});
+  }
+  if (!result.explain) {
+    table.remove({"library_time_s", "library_latency_s", "library_bytes_per_s", "chosen"});
+  }
+  return table;
+}
+
+std::string library_text(const Library& library) {
+  return library.version.empty() ? library.name : fmt::format("{} {}", library.name, library.version);
+}
+
+std::string head_text(const CostResult& result) {
+  return fmt::format("{} of {} on {} ranks, {} node{}, {} ({}), {}\n90 % intervals\n",
+                     name_of(result.call.op), name_of(result.call.dtype), result.call.place.ranks,
+                     result.call.place.nodes, result.call.place.nodes == 1 ? "" : "s", result.machine,
+                     result.title, library_text(result.library));
+}
+
+Result<std::optional<Machine>> lender_of(const Machine& machine) {
+  if (machine.borrows.empty()) {
+    return std::optional<Machine>();
+  }
+  return find_machine(machine.borrows)
+      .map([](const Machine& lender) { return std::optional(lender); })
+      .map_error([&](const Error& error) {
+        return Error{fmt::format("machine {}: borrows: {}", machine.name, error.message)};
+      });
+}
+
+Result<CostResult> cost_on(const CostRequest& request, const Machine& machine, const Machine* lender) {
+  return call_of(request, machine).and_then([&](const TimedCall& call) {
+    return asked_library(request, machine, lender).and_then([&](const Library& library) {
+      return tuned_pairs(request.tuning_log).and_then([&](const std::vector<TunedPair>& tuning) {
+        return rows_of({machine.name, machine.title, library, call, request.explain, {}},
+                       {&machine, lender, library, call, tuning}, request.bytes);
+      });
+    });
+  });
+}
+
+}  // namespace
+
+Result<CostResult> cost(const CostRequest& request) {
+  if (request.bytes.empty()) {
+    return failure("--bytes: give at least one message size");
+  }
+  return find_machine(request.machine).and_then([&](Machine machine) -> Result<CostResult> {
+    if (const Result<void> used = use_cpu(request, machine); !used) {
+      return tl::unexpected(used.error());
+    }
+    return lender_of(machine).and_then([&](const std::optional<Machine>& lender) {
+      return cost_on(request, machine, lender ? &*lender : nullptr);
+    });
+  });
+}
+
+std::string rendered(const CostResult& result, Format format, const TextStyle& style) {
+  const Table table = cost_table(result);
+  return in_format(
+      format, [&] { return head_text(result) + table.text_with_hidden(style); },
+      [&] {
+        return nlohmann::ordered_json({{"schema", "commlens.cost/1"},
+                                       {"op", name_of(result.call.op)},
+                                       {"dtype", name_of(result.call.dtype)},
+                                       {"machine", result.machine},
+                                       {"library", library_text(result.library)},
+                                       {"rank_count", result.call.place.ranks},
+                                       {"node_count", result.call.place.nodes},
+                                       {"interval_share", .9},
+                                       {"rows", rows_json(table)}});
+      },
+      [&] { return table.csv(); });
+}
+
+}  // namespace commlens

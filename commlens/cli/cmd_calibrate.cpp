@@ -1,0 +1,79 @@
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "commlens/app/calibrate.hpp"
+#include "commlens/app/output_place.hpp"
+#include "commlens/base/file.hpp"
+#include "commlens/cli/command.hpp"
+#include "commlens/cli/number_check.hpp"
+#include "commlens/machine/machine_reader.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr const char* k_calibrate_examples = R"(Examples:
+  commlens calibrate nccl_perf.csv -o mine.json
+  commlens calibrate all_reduce_perf.log --machine dgx_h100 --library nccl:2.27.3 -o mine.json
+  commlens calibrate first.csv --machine gb200_nvl72 --shape-from hgx_b200 --held-out second.csv -o mine.json
+The residuals of every operation, algorithm and protocol are shown.)";
+
+struct CalibrateFlags {
+  CalibrateRequest request;
+  std::string file;
+  OutputFlags output;  // of the residuals
+};
+
+}  // namespace
+
+Action declare_calibrate(CLI::App& verb) {
+  const auto flags = std::make_shared<CalibrateFlags>();
+  CalibrateRequest& request = flags->request;
+  verb.footer(k_calibrate_examples);
+  verb.add_option("FILES", request.files,
+                  "Sweeps (docs/machines.md), output of nccl-tests, rccl-tests or the OSU benchmarks")
+      ->required();
+  verb.add_option("-o,--output", flags->file, "The machine file to write")
+      ->required()
+      ->type_name("MACHINE.json");
+  verb.add_option("--machine", request.machine, "Start from this one (default: the one that the files name)")
+      ->type_name("NAME|FILE");
+  verb.add_option("--library", request.library,
+                  "What was measured, where the files do not say (default: nccl)")
+      ->type_name("NAME[:VERSION]");
+  verb.add_option("--ranks-per-node", request.ranks_per_node,
+                  "Of outputs that do not say (default: as many as a node has)")
+      ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
+      ->type_name("K");
+  verb.add_option("--shape-from", request.shape_from,
+                  "Take the dependence on the number of ranks from this machine")
+      ->type_name("NAME|FILE");
+  verb.add_option("--held-out", request.held_out, "Predict the rows of these files instead of fitting them")
+      ->type_name("FILE");
+  verb.add_option("--source", request.source,
+                  "Where the numbers come from, for the machine file (default: the files)")
+      ->type_name("TEXT");
+  verb.add_option("--format", flags->output.format, "Format of the residuals")
+      ->check(CLI::IsMember({"table", "json", "csv"}))
+      ->capture_default_str();
+  return [flags](Console& console) -> Result<ExitCode> {
+    std::vector<std::string> inputs = flags->request.files;
+    inputs.insert(inputs.end(), flags->request.held_out.begin(), flags->request.held_out.end());
+    if (const Result<void> usable = check_output_place(flags->file, inputs); !usable) {
+      return tl::unexpected(usable.error());
+    }
+    CalibrateRequest asked = flags->request;
+    asked.events = events_of(console);
+    return calibrate(asked).map([&](const CalibrateResult& result) {
+      OutputFlags machine_file;
+      machine_file.file = flags->file;
+      write_result(console, machine_file, machine_json(result.machine));
+      if (flags->file != "-") {
+        write_rendered(console, flags->output, result);
+      }
+      return ExitCode::done;
+    });
+  };
+}
+
+}  // namespace commlens

@@ -1,0 +1,269 @@
+#include "commlens/machine/calibrate/calibrate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "commlens/base/units.hpp"
+#include "commlens/comm/volume.hpp"
+#include "commlens/machine/calibrate/fit.hpp"
+#include "commlens/machine/cost/collective.hpp"
+#include "commlens/machine/cost/nccl.hpp"
+
+namespace commlens {
+namespace {
+
+/// A time beyond the links by more than this is a unit error rather than a fast machine: switches that reduce
+/// reach 1.07 of a link's rate.
+constexpr double k_most_of_link = 1.25;
+
+double middle_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/// GB/s that the ranks of a placement can send at most, each.
+double link_rate(const Machine& machine, const Placement& place) {
+  const double inside = machine.up.bandwidth ? machine.up.bandwidth->value : 0;
+  const double between =
+      machine.out.nics && machine.out.bandwidth ? machine.out.nics->value * machine.out.bandwidth->value : 0;
+  return place.nodes > 1
+             ? std::max(between,
+                        static_cast<double>(place.ranks) <= machine.ranks_per_node.value ? inside : 0)
+             : inside;
+}
+
+Result<void> check_rate(const Machine& machine, const SweepPoint& point) {
+  const double link = link_rate(machine, point.call.place);
+  const double bus = static_cast<double>(point.call.bytes.value) / point.us / 1e3 *
+                     bus_factor(point.call.op, point.call.place.ranks);
+  if (link > 0 && bus > k_most_of_link * link) {
+    return failure(fmt::format(
+        "{}: {:.0f} GB/s of bus bandwidth, {:.1f} times what the links of {} carry ({:.0f} GB/s): "
+        "times or sizes are in another unit",
+        point.where, bus, bus / link, machine.name, link));
+  }
+  return {};
+}
+
+using PointKey = std::tuple<std::string, std::string, CommKind, std::string, DType, std::int64_t,
+                            std::int64_t, std::int64_t>;
+
+PointKey key_of(const SweepPoint& point) {
+  const TimedCall& call = point.call;
+  return {point.library, point.version,    call.op,          point.algorithm,
+          call.dtype,    call.place.ranks, call.place.nodes, call.bytes.value};
+}
+
+/// Whether every row is there an even number of times with the same time: the sweep was given twice.
+bool is_doubled(const std::vector<SweepPoint>& points) {
+  std::map<std::pair<PointKey, double>, std::size_t> times;
+  for (const SweepPoint& point : points) {
+    ++times[{key_of(point), point.us}];
+  }
+  return std::all_of(times.begin(), times.end(), [](const auto& entry) { return entry.second % 2 == 0; });
+}
+
+std::vector<SweepPoint> medians_of(const std::vector<SweepPoint>& points) {
+  std::map<PointKey, std::vector<double>> times;
+  std::map<PointKey, SweepPoint> first;
+  for (const SweepPoint& point : points) {
+    times[key_of(point)].push_back(point.us);
+    first.emplace(key_of(point), point);
+  }
+  std::vector<SweepPoint> result;
+  for (auto& [key, values] : times) {
+    result.push_back(first.at(key));
+    result.back().us = middle_of(values);
+  }
+  return result;
+}
+
+Library library_of(const Machine& machine, const SweepPoint& point, const std::string& version) {
+  Library library;
+  library.name = point.library.empty() ? "nccl" : point.library;
+  library.version = !point.version.empty() ? point.version : version;
+  // Where the row says which algorithm was taken, no release's table is needed.
+  if (library.version.empty() && point.algorithm.empty()) {
+    library.version = default_version(machine, library.name);
+  }
+  return library;
+}
+
+/// An algorithm that was asked for has its own pair, and one that cannot be for this call leaves the choice
+/// to the library; else the library's table says what was taken.
+Result<PairName> pair_of(const Machine& machine, const SweepPoint& point, const Library& library) {
+  if (point.algorithm.empty()) {
+    return chosen_pair(machine, library, point.call);
+  }
+  const bool exists = library.name != "nccl" || nccl_has(point.algorithm, point.call.op, point.call.place);
+  return PairName{exists ? point.algorithm : "any", "any"};
+}
+
+Result<std::vector<PairPoint>> with_pairs(const Machine& machine, const std::vector<SweepPoint>& points,
+                                          const std::string& version) {
+  std::vector<PairPoint> result;
+  std::string error;
+  for (const SweepPoint& point : points) {
+    const Result<PairName> pair = pair_of(machine, point, library_of(machine, point, version));
+    if (!pair) {
+      error = fmt::format("{}: {}", point.where, pair.error().message);
+      break;
+    }
+    result.push_back({point, *pair});
+  }
+  return error.empty() ? Result<std::vector<PairPoint>>(std::move(result)) : failure(error);
+}
+
+Result<void> check_points(const CalibrationInput& input) {
+  if (input.points.empty()) {
+    return failure("no measured time to calibrate with");
+  }
+  for (const SweepPoint& point : input.points) {
+    if (!std::isfinite(point.us) || point.us <= 0) {
+      return failure(fmt::format("{}: the time is {}; it must be above 0", point.where, point.us));
+    }
+    if (const Result<void> checked = check_rate(input.machine, point); !checked) {
+      return checked;
+    }
+  }
+  if (is_doubled(input.points)) {
+    return failure(fmt::format("{}: every row is there twice with the same time; give each sweep once",
+                               input.points.front().where));
+  }
+  std::set<std::int64_t> sizes;
+  for (const SweepPoint& point : input.points) {
+    sizes.insert(point.call.bytes.value);
+  }
+  if (sizes.size() < 3) {
+    return failure(
+        fmt::format("{}: {} message sizes; a fit needs 3", input.points.front().where, sizes.size()));
+  }
+  return {};
+}
+
+std::vector<PairFit> shape_pairs(const Machine* machine, const std::string& library) {
+  for (const Calibration& calibration :
+       machine == nullptr ? std::vector<Calibration>() : machine->calibrations) {
+    if (calibration.library == library) {
+      return calibration.pairs;
+    }
+  }
+  return {};
+}
+
+/// Puts a calibration in place of the machine's earlier one of the same library and release.
+void replace_calibration(Machine& machine, Calibration calibration) {
+  std::erase_if(machine.calibrations, [&](const Calibration& earlier) {
+    return earlier.library == calibration.library && earlier.version == calibration.version;
+  });
+  machine.calibrations.push_back(std::move(calibration));
+}
+
+/// By coefficients alone: with its own measured times every point would be exact.
+Machine without_measured_times(Machine machine) {
+  for (Calibration& calibration : machine.calibrations) {
+    for (PairFit& pair : calibration.pairs) {
+      pair.knots.clear();
+    }
+  }
+  return machine;
+}
+
+PairError summary_of(const PairError& head, const std::vector<std::pair<double, std::string>>& errors) {
+  PairError result = head;
+  std::vector<double> values;
+  for (const auto& [error, where] : errors) {
+    values.push_back(error);
+    if (error >= result.worst) {
+      result.worst = error;
+      result.worst_at = where;
+    }
+  }
+  std::sort(values.begin(), values.end());
+  result.rows = static_cast<std::int64_t>(values.size());
+  result.median = middle_of(values);
+  result.p90 = values[static_cast<std::size_t>(std::ceil(.9 * static_cast<double>(values.size()))) - 1];
+  return result;
+}
+
+}  // namespace
+
+Result<std::vector<PointTime>> times_of_points(const Machine& machine, const std::vector<SweepPoint>& points,
+                                               const std::string& version) {
+  std::vector<PointTime> result;
+  std::string failed;
+  for (const SweepPoint& point : medians_of(points)) {
+    const Library library = library_of(machine, point, version);
+    const Result<PairName> pair = pair_of(machine, point, library);
+    const Result<CollectiveTime> time =
+        pair.and_then([&](const PairName& name) { return time_of_pair(machine, library, point.call, name); });
+    if (!time) {
+      failed = fmt::format("{}: {}", point.where, time.error().message);
+      break;
+    }
+    result.push_back({point, library, *pair, *time});
+  }
+  return failed.empty() ? Result<std::vector<PointTime>>(std::move(result)) : failure(failed);
+}
+
+Result<std::vector<PairError>> errors_of(const Machine& machine, const std::vector<SweepPoint>& points,
+                                         const std::string& version) {
+  return times_of_points(machine, points, version).map([](const std::vector<PointTime>& times) {
+    using Key = std::tuple<std::string, CommKind, PairName, bool>;
+    std::map<Key, std::vector<std::pair<double, std::string>>> errors;
+    for (const PointTime& time : times) {
+      errors[{time.library.name, time.point.call.op, time.pair, time.point.call.place.nodes > 1}]
+          .emplace_back(std::abs(time.error()), time.point.where);
+    }
+    std::vector<PairError> result;
+    for (const auto& [key, values] : errors) {
+      const auto& [library, op, pair, several] = key;
+      result.push_back(summary_of({library, op, pair.algorithm, pair.protocol, several}, values));
+    }
+    return result;
+  });
+}
+
+Result<CalibrationOutput> calibrated(const CalibrationInput& input) {
+  if (const Result<void> checked = check_points(input); !checked) {
+    return tl::unexpected(checked.error());
+  }
+  return with_pairs(input.machine, medians_of(input.points), input.version)
+      .and_then([&](const std::vector<PairPoint>& points) -> Result<CalibrationOutput> {
+        std::map<std::pair<std::string, std::string>, std::vector<PairPoint>> libraries;
+        for (const PairPoint& point : points) {
+          const Library library = library_of(input.machine, point.point, input.version);
+          libraries[{library.name, library.version}].push_back(point);
+        }
+        CalibrationOutput output;
+        output.machine = input.machine;
+        for (const auto& [name, members] : libraries) {
+          const std::vector<PairFit> shape = shape_pairs(input.shape, name.first);
+          Fits fits = fit_pairs(members, shape);
+          output.notes.insert(output.notes.end(), fits.notes.begin(), fits.notes.end());
+          if (!fits.pairs.empty()) {
+            const Spread spread = cross_validated_spread(members, shape);
+            replace_calibration(output.machine, {name.first, name.second, input.source, 'M',
+                                                 shape.empty() ? "" : input.shape->name,
+                                                 std::move(fits.pairs), spread.of_sizes, spread.of_nodes});
+          }
+        }
+        if (output.machine.calibrations.empty()) {
+          return failure(fmt::format("{}: no operation has the 3 sizes that a fit needs: {}",
+                                     input.points.front().where, output.notes.front()));
+        }
+        return errors_of(without_measured_times(output.machine), input.points, input.version)
+            .map([&](std::vector<PairError> errors) {
+              output.errors = std::move(errors);
+              return std::move(output);
+            });
+      });
+}
+
+}  // namespace commlens

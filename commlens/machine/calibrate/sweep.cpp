@@ -1,0 +1,317 @@
+#include "commlens/machine/calibrate/sweep.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "commlens/base/text.hpp"
+
+namespace commlens {
+namespace {
+
+using CsvRow = std::vector<std::string>;
+
+constexpr std::string_view k_sweep_header = "machine,library,op,ranks,nodes,";
+constexpr std::string_view k_counted_header = "framework,version,device,op_name,";
+
+CsvRow cells_of(std::string_view line) {
+  CsvRow cells(1);
+  bool is_quoted = false;
+  for (std::size_t index = 0; index < line.size(); ++index) {
+    const char letter = line[index];
+    if (letter == '"' && is_quoted && index + 1 < line.size() && line[index + 1] == '"') {
+      cells.back() += '"';
+      ++index;
+    } else if (letter == '"') {
+      is_quoted = !is_quoted;
+    } else if (letter == ',' && !is_quoted) {
+      cells.emplace_back();
+    } else if (letter != '\r') {
+      cells.back() += letter;
+    }
+  }
+  return cells;
+}
+
+/// A table with a header; rows say where they stand.
+struct CsvTable {
+  std::map<std::string, std::size_t> columns;
+  std::vector<std::pair<int, CsvRow>> rows;  // line number, cells
+
+  std::string cell(const CsvRow& row, const std::string& column) const {
+    const auto found = columns.find(column);
+    return found == columns.end() || found->second >= row.size() ? "" : row[found->second];
+  }
+};
+
+CsvTable table_of(std::string_view content) {
+  CsvTable table;
+  int line_number = 0;
+  while (!content.empty()) {
+    const std::size_t end = content.find('\n');
+    const std::string_view line = content.substr(0, end);
+    content = end == std::string_view::npos ? std::string_view() : content.substr(end + 1);
+    ++line_number;
+    if (line_number == 1) {
+      for (const std::string& name : cells_of(line)) {
+        table.columns.emplace(name, table.columns.size());
+      }
+    } else if (line.find_first_not_of(" \r\t") != std::string_view::npos) {
+      table.rows.emplace_back(line_number, cells_of(line));
+    }
+  }
+  return table;
+}
+
+bool holds(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
+
+/// "allreduce_nccl_ring; vsnccl" is ring, "allreduce_hier_bw_mpi" hier_bw, "ring_over_int32" ring_over.
+std::string asked_algorithm(std::string text) {
+  text = text.substr(0, text.find(';'));
+  text = text.substr(text.rfind(' ') + 1);
+  for (const std::string_view prefix : {"allreduce_nccl_", "allreduce_"}) {
+    if (text.starts_with(prefix)) {
+      text = text.substr(prefix.size());
+    }
+  }
+  for (const std::string_view suffix : {"_mpi", "_int32"}) {
+    if (text.size() > suffix.size() && text.substr(text.size() - suffix.size()) == suffix) {
+      text = text.substr(0, text.size() - suffix.size());
+    }
+  }
+  return text == "nvlstree" ? "nvls_tree" : text;
+}
+
+struct LibraryWords {
+  std::string library;
+  std::string algorithm;
+};
+
+LibraryWords library_of(const std::string& text, bool is_in_job) {
+  const bool names_algorithm = holds(text, "allreduce_") || holds(text, "_int32");
+  LibraryWords words;
+  words.algorithm = is_in_job ? "any" : names_algorithm ? asked_algorithm(text) : "";
+  if (holds(text, "RCCL")) {
+    words.library = "rccl";
+  } else if (holds(text, "_nccl_") || (holds(text, "NCCL") && !holds(text, "NCCL/MPI"))) {
+    words.library = "nccl";
+  } else {
+    words.library = "mpi";
+    if (words.algorithm.empty()) {
+      words.algorithm = "any";
+    }
+  }
+  return words;
+}
+
+Result<double> positive(const std::string& where, const std::string& column, const std::string& text) {
+  return parse_number(text)
+      .map_error(
+          [&](const Error& error) { return Error{fmt::format("{}: {}: {}", where, column, error.message)}; })
+      .and_then([&](double value) -> Result<double> {
+        if (!(value > 0) || !std::isfinite(value)) {
+          return failure(fmt::format("{}: {} is {}; it must be above 0", where, column, text));
+        }
+        return value;
+      });
+}
+
+Result<std::int64_t> count_at(const std::string& where, const std::string& column, const std::string& text) {
+  return positive(where, column, text).and_then([&](double value) -> Result<std::int64_t> {
+    if (value > 1e15 || value != std::floor(value)) {
+      return failure(fmt::format("{}: {} is {}; it must be a whole number", where, column, text));
+    }
+    return static_cast<std::int64_t>(value);
+  });
+}
+
+/// "all_gather(in-app, median of 2330)" is of 2330 calls.
+double calls_of(std::string_view text) {
+  constexpr std::string_view before = "median of ";
+  const std::size_t found = text.find(before);
+  if (found == std::string_view::npos) {
+    return 1;
+  }
+  const std::string_view rest = text.substr(found + before.size());
+  return parse_number(rest.substr(0, rest.find(')'))).value_or(1);
+}
+
+Result<SweepPoint> counted_point(const CsvTable& table, const CsvRow& row, CommKind op,
+                                 const std::string& where) {
+  SweepPoint point;
+  point.where = where;
+  point.library = "nccl";
+  point.device = table.cell(row, "device");
+  point.version = table.cell(row, "version");
+  point.call.op = op;
+  const std::optional<DType> type = element_type_from(table.cell(row, "nccl_dtype"));
+  if (!type) {
+    return failure(fmt::format("{}: nccl_dtype '{}' is not known", where, table.cell(row, "nccl_dtype")));
+  }
+  point.call.dtype = *type;
+  const Result<std::int64_t> ranks = count_at(where, "num_gpus", table.cell(row, "num_gpus"));
+  const Result<std::int64_t> elements = count_at(where, "message_size", table.cell(row, "message_size"));
+  const Result<double> latency = positive(where, "latency", table.cell(row, "latency"));
+  if (!ranks || !elements || !latency) {
+    return tl::unexpected(!ranks ? ranks.error() : !elements ? elements.error() : latency.error());
+  }
+  point.call.place = {*ranks, 1};
+  point.call.bytes = Elements{*elements} * *type;
+  point.us = *latency * 1e3;
+  return point;
+}
+
+Result<SweepPoint> sweep_point(const CsvTable& table, const CsvRow& row, CommKind op,
+                               const std::string& where) {
+  SweepPoint point;
+  point.where = where;
+  const std::string operation_text = table.cell(row, "op");
+  point.call.op = op;
+  const LibraryWords words = library_of(table.cell(row, "library"), holds(operation_text, "in-app"));
+  point.library = words.library;
+  point.device = table.cell(row, "machine");
+  point.algorithm = words.algorithm;
+  point.version = table.cell(row, "version");
+  const std::optional<DType> type = element_type_from(table.cell(row, "dtype"));
+  if (!type) {
+    return failure(fmt::format("{}: dtype '{}' is not known", where, table.cell(row, "dtype")));
+  }
+  point.call.dtype = *type;
+  const Result<std::int64_t> nodes = count_at(where, "nodes", table.cell(row, "nodes"));
+  const std::string per_node = table.cell(row, "ranks_per_node");
+  const std::string ranks_text = table.cell(row, "ranks");
+  Result<std::int64_t> ranks = count_at(where, "ranks", ranks_text.empty() ? per_node : ranks_text);
+  const Result<std::int64_t> bytes = count_at(where, "bytes", table.cell(row, "bytes"));
+  const Result<double> us = positive(where, "time_us", table.cell(row, "time_us"));
+  if (!nodes || !ranks || !bytes || !us) {
+    return tl::unexpected(!nodes   ? nodes.error()
+                          : !ranks ? ranks.error()
+                          : !bytes ? bytes.error()
+                                   : us.error());
+  }
+  point.call.place = {ranks_text.empty() ? *ranks * *nodes : *ranks, *nodes};
+  point.call.bytes = Bytes{*bytes};
+  point.us = *us;
+  point.weight = calls_of(operation_text);
+  point.job_nodes = *nodes;
+  point.is_in_job = holds(operation_text, "in-app");
+  // A group that fits a node of a job on several is one of the node, unless its two ranks are of different
+  // stages.
+  const Result<double> node_size = parse_number(per_node);
+  if (!ranks_text.empty() && *nodes > 1 && node_size && static_cast<double>(*ranks) <= *node_size &&
+      !is_point_to_point(point.call.op)) {
+    point.call.place.nodes = 1;
+  }
+  return point;
+}
+
+bool shrinks_with(const SweepPoint& a, const SweepPoint& b) {
+  constexpr double rounding = 1e-3;
+  const auto whole = [](const SweepPoint& point) {
+    return static_cast<double>(point.call.bytes.value) * static_cast<double>(point.job_nodes);
+  };
+  return a.is_in_job && b.is_in_job && a.call.op == b.call.op && a.job_nodes != b.job_nodes &&
+         std::abs(whole(a) / whole(b) - 1) < rounding;
+}
+
+/// Gathers of jobs of several sizes whose bytes fall as the nodes grow are of shards over nodes, whatever
+/// ranks the log gives: one rank a node, the whole is the shard times the nodes. (The same factor for all,
+/// where several ranks of the model share it.)
+std::int64_t spread_over_nodes(std::vector<SweepPoint>& points) {
+  std::vector<bool> is_shard(points.size());
+  for (std::size_t index = 0; index < points.size(); ++index) {
+    is_shard[index] = points[index].call.op == CommKind::all_gather &&
+                      std::any_of(points.begin(), points.end(), [&](const SweepPoint& other) {
+                        return shrinks_with(points[index], other);
+                      });
+  }
+  for (std::size_t index = 0; index < points.size(); ++index) {
+    if (is_shard[index]) {
+      points[index].call.place = {points[index].job_nodes, points[index].job_nodes};
+      points[index].call.bytes = points[index].call.bytes * points[index].job_nodes;
+    }
+  }
+  return std::count(is_shard.begin(), is_shard.end(), true);
+}
+
+}  // namespace
+
+std::optional<CommKind> timed_kind_from(std::string_view name) {
+  const std::string bare(name.substr(0, name.find('(')));
+  if (bare == "alltoall") {
+    return CommKind::all_to_all;
+  }
+  if (bare == "bcast") {
+    return CommKind::broadcast;
+  }
+  return comm_kind_from(bare);
+}
+
+std::optional<DType> element_type_from(std::string_view name) {
+  if (name == "half") {
+    return DType::fp16;
+  }
+  if (name == "float") {
+    return DType::fp32;
+  }
+  if (name == "double") {
+    return DType::fp64;
+  }
+  return dtype_from(name);
+}
+
+bool is_sweep_csv(std::string_view content) {
+  return content.starts_with(k_sweep_header) || content.starts_with(k_counted_header);
+}
+
+Result<SweepFile> parse_sweep_csv(const std::string& file, std::string_view content) {
+  const bool is_counted = content.starts_with(k_counted_header);
+  const CsvTable table = table_of(content);
+  SweepFile result;
+  std::map<std::string, std::int64_t> other;
+  std::int64_t without_ranks = 0;
+  std::string error;
+  for (const auto& [line, row] : table.rows) {
+    const std::string where = fmt::format("{}:{}", file, line);
+    const std::string op = table.cell(row, is_counted ? "op_name" : "op");
+    const bool has_time = is_counted || !table.cell(row, "time_us").empty();
+    if (row.size() < 9) {
+      error = fmt::format("{}: {} cells, its header has {}", where, row.size(), table.columns.size());
+      break;
+    }
+    const std::optional<CommKind> kind = timed_kind_from(op);
+    if (!kind || !has_time) {
+      ++other[has_time ? op : op + " without a time"];
+      continue;
+    }
+    Result<SweepPoint> point =
+        is_counted ? counted_point(table, row, *kind, where) : sweep_point(table, row, *kind, where);
+    if (!point) {
+      error = point.error().message;
+      break;
+    }
+    without_ranks += !is_counted && table.cell(row, "ranks").empty() ? 1 : 0;
+    result.points.push_back(std::move(*point));
+  }
+  if (error.empty() && result.points.empty()) {
+    error = fmt::format("{}: no row with a time of a known collective", file);
+  }
+  for (const auto& [name, rows] : other) {
+    result.notes.push_back(fmt::format("{}: {} rows of {} are skipped", file, rows, name));
+  }
+  if (const std::int64_t shards = spread_over_nodes(result.points); shards > 0) {
+    result.notes.push_back(fmt::format(
+        "{}: {} gathers shrink as their job grows: taken as shards over its nodes", file, shards));
+  }
+  if (without_ranks > 0) {
+    result.notes.push_back(fmt::format("{}: {} rows without ranks are taken as calls of all ranks of the job",
+                                       file, without_ranks));
+  }
+  return error.empty() ? Result<SweepFile>(std::move(result)) : failure(error);
+}
+
+}  // namespace commlens

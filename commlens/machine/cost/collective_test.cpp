@@ -1,0 +1,178 @@
+#include "commlens/machine/cost/collective.hpp"
+
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "commlens/machine/cost/form.hpp"
+#include "commlens/machine/cost/nccl.hpp"
+#include "commlens/machine/machines.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr CommKind k_timed[] = {CommKind::all_reduce, CommKind::all_gather, CommKind::reduce_scatter,
+                                CommKind::all_to_all};
+
+CostQuery query_of(const Machine& machine, CommKind op, std::int64_t bytes, Placement place) {
+  CostQuery query;
+  query.machine = &machine;
+  const bool is_amd = machine.processor.architecture == Architecture::cdna2 ||
+                      machine.processor.architecture == Architecture::cdna3;
+  query.library.name = is_amd ? "rccl" : "nccl";
+  query.library.version = default_version(machine, query.library.name);
+  query.call = {op, Bytes{bytes}, DType::fp16, place};
+  return query;
+}
+
+/// Machines whose GPUs have no library here are refused.
+bool has_no_library(const Machine& machine) { return machine.processor.architecture == Architecture::other; }
+
+/// Under one algorithm and protocol, times never fall with size; no time is below what the links allow.
+TEST(CollectiveTimes, NeverFallWithSizeAndStayWithinTheLinks) {
+  for (const EmbeddedFile& built_in : built_in_machines()) {
+    const Machine machine = *find_machine(std::string(built_in.stem()));
+    for (const Calibration& calibration : machine.calibrations) {
+      for (const PairFit& pair : calibration.pairs) {
+        for (const std::int64_t ranks : {2, 3, 4, 6, 8}) {
+          const Placement place{pair.several_nodes ? ranks * 4 : ranks, pair.several_nodes ? ranks : 1};
+          double before = 0;
+          for (std::int64_t bytes = 64; bytes < (std::int64_t{1} << 33); bytes += bytes / 3 + 1) {
+            const TimedCall call{pair.op, Bytes{bytes}, DType::fp16, place};
+            const double us = calibrated_us(pair, call);
+            ASSERT_GE(us, before * (1 - 1e-12))
+                << machine.name << " " << name_of(pair.op) << " " << pair.algorithm << "/" << pair.protocol
+                << " " << ranks << " ranks " << bytes << " B";
+            before = us;
+          }
+        }
+      }
+    }
+    for (const CommKind op : k_timed) {
+      for (std::int64_t bytes = 512; bytes < (std::int64_t{1} << 33); bytes *= 4) {
+        const auto ranks = static_cast<std::int64_t>(machine.ranks_per_node.value);
+        for (const std::int64_t nodes : {std::int64_t{1}, std::int64_t{4}}) {
+          if (has_no_library(machine) || ranks * nodes < 2 || (nodes > 1 && machine.out.kind == "none")) {
+            continue;
+          }
+          const CostQuery query = query_of(machine, op, bytes, {ranks * nodes, nodes});
+          const Result<CollectiveTime> time = collective_time(query);
+          ASSERT_TRUE(time) << time.error().message;
+          EXPECT_GE(time->us, least_us(machine, query.call, time->algorithm)) << machine.name;
+          EXPECT_LE(time->low_us, time->us);
+          EXPECT_GE(time->high_us, time->us);
+          EXPECT_FALSE(time->source_of.empty());
+        }
+      }
+    }
+  }
+}
+
+/// Also where no pair was measured: the library's corrections by size have steps downwards, times have none.
+TEST(CollectiveTimes, NeverFallUnderOnePairOfAnyMachine) {
+  for (const EmbeddedFile& built_in : built_in_machines()) {
+    const Machine machine = *find_machine(std::string(built_in.stem()));
+    const auto ranks = static_cast<std::int64_t>(machine.ranks_per_node.value);
+    for (const CommKind op : {CommKind::all_reduce, CommKind::reduce_scatter}) {
+      for (const Placement& place : {Placement{ranks, 1}, Placement{2 * ranks, 2}}) {
+        for (const char* const algorithm : {"ring", "tree", "nvls", "nvls_tree"}) {
+          std::map<std::string, double> before;
+          for (std::int64_t bytes = 96; bytes < (1 << 30) && nccl_has(algorithm, op, place) &&
+                                        place.ranks > 1 && !has_no_library(machine);
+               bytes += bytes / 2) {
+            CostQuery query = query_of(machine, op, bytes, place);
+            query.library.algorithms = {algorithm};
+            const Result<std::vector<TimedCandidate>> times = candidate_times(query);
+            ASSERT_TRUE(times) << times.error().message;
+            for (const TimedCandidate& time : *times) {
+              const std::string pair = time.candidate.algorithm + "/" + time.candidate.protocol;
+              EXPECT_GE(time.time.us, before[pair] * (1 - 1e-12))
+                  << machine.name << " " << pair << " " << bytes;
+              before[pair] = time.time.us;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CollectiveTime, SaysWhereItComesFrom) {
+  const auto source_of = [](const std::string& machine, std::int64_t bytes, Placement place) {
+    const Machine known = *find_machine(machine);
+    CostQuery query = query_of(known, CommKind::all_reduce, bytes, place);
+    const Machine lender = known.borrows.empty() ? Machine{} : *find_machine(known.borrows);
+    query.lender = known.borrows.empty() ? nullptr : &lender;
+    return std::string(name_of(collective_time(query)->source));
+  };
+  EXPECT_EQ(source_of("dgx_h100", 1 << 20, {8, 1}), "measured");
+  EXPECT_EQ(source_of("dgx_h100", 1'000'000, {8, 1}), "calibrated");
+  EXPECT_EQ(source_of("dgx_h100", 1 << 20, {6, 1}), "calibrated");
+  EXPECT_EQ(source_of("dgx_h100", 1 << 20, {16, 2}), "uncalibrated");
+  EXPECT_EQ(source_of("hgx_h200", 1 << 20, {8, 1}), "borrowed");
+  EXPECT_EQ(source_of("gb200_nvl72", 1 << 20, {72, 1}), "borrowed");
+  EXPECT_EQ(source_of("frontier", 1 << 20, {8, 1}), "uncalibrated");
+}
+
+TEST(CollectiveTime, OfAnotherReleaseIsBorrowed) {
+  const Machine machine = *find_machine("dgx_h100");
+  CostQuery query = query_of(machine, CommKind::all_reduce, 1 << 20, {8, 1});
+  query.library.version = "2.23.4";
+  const Result<CollectiveTime> time = collective_time(query);
+  ASSERT_TRUE(time);
+  EXPECT_EQ(time->source, TimeSource::borrowed);
+  EXPECT_EQ(time->source_of, "nccl 2.29.2");
+  EXPECT_GE(time->high_us / time->us, 1.25);
+}
+
+TEST(CollectiveTime, OfLayoutsLargerThanTheMachineIsRefused) {
+  EXPECT_EQ(collective_time(query_of(*find_machine("dgx_h100"), CommKind::all_reduce, 1024, {16, 1}))
+                .error()
+                .message,
+            "16 ranks on a node: dgx_h100 has 8");
+  EXPECT_EQ(collective_time(query_of(*find_machine("vista_gh200"), CommKind::all_reduce, 1024, {700, 700}))
+                .error()
+                .message,
+            "700 nodes: vista_gh200 has 600");
+}
+
+TEST(CollectiveTime, OfALibraryThatDoesNotRunThereIsRefused) {
+  EXPECT_EQ(
+      collective_time(query_of(*find_machine("aurora"), CommKind::all_reduce, 1024, {12, 1})).error().message,
+      "nccl does not run on aurora (Intel Max 1550, one of two tiles); times of another library need a "
+      "sweep, "
+      "commlens calibrate");
+  const Machine machine = *find_machine("dgx_h100");
+  CostQuery query = query_of(machine, CommKind::all_reduce, 1024, {8, 1});
+  query.library.name = "rccl";
+  EXPECT_FALSE(collective_time(query));
+}
+
+TEST(CollectiveTime, OfMpiNeedsAMeasurement) {
+  const Machine machine = *find_machine("frontier");
+  CostQuery query = query_of(machine, CommKind::all_reduce, 1024, {16, 2});
+  query.library.name = "mpi";
+  EXPECT_EQ(
+      collective_time(query).error().message,
+      "machine frontier: no MPI time of all_reduce was measured between nodes; run commlens calibrate with a "
+      "sweep");
+}
+
+TEST(CollectiveTime, OfOneRankIsNothing) {
+  EXPECT_EQ(collective_time(query_of(*find_machine("dgx_h100"), CommKind::all_reduce, 1 << 20, {1, 1}))->us,
+            0);
+}
+
+// 512 MiB over 8 of 300 GB/s: a ring sends 7/4 of it, a switch that adds once.
+TEST(LeastTime, IsThatOfTheLinks) {
+  const Machine machine = *find_machine("dgx_a100");
+  const TimedCall call{CommKind::all_reduce, Bytes{1 << 29}, DType::fp16, {8, 1}};
+  EXPECT_NEAR(least_us(machine, call, "ring"), 536'870'912 * 1.75 / 300e3, 1e-6);
+  EXPECT_NEAR(least_us(machine, call, "nvls"), 536'870'912 / 300e3, 1e-6);
+  // Two nodes of 8 NICs of 25 GB/s: half of it crosses twice.
+  const TimedCall across{CommKind::all_reduce, Bytes{1 << 29}, DType::fp16, {16, 2}};
+  EXPECT_NEAR(least_us(machine, across, "ring"), 536'870'912 / 200e3, 1e-6);
+}
+
+}  // namespace
+}  // namespace commlens
