@@ -32,6 +32,7 @@ ChunkPasses::ChunkPasses(ProgramBuilder& out, const MegatronGroups& groups, cons
       groups_(groups),
       job_(job),
       options_(options(job)),
+      behaviour_(behaviour(job)),
       chunk_(chunk),
       tensor_(out, groups, job, options_.overlaps_tp),
       ends_(out, groups, job),
@@ -75,7 +76,7 @@ bool ChunkPasses::overlaps_shared() const {
 }
 
 bool ChunkPasses::runs_shared(SharedExperts place) const {
-  return options_.shared_expert_hidden > 0 && !overlaps_shared() && behaviour(job_).shared_experts == place;
+  return options_.shared_expert_hidden > 0 && !overlaps_shared() && behaviour_.shared_experts == place;
 }
 
 void ChunkPasses::forward(std::int32_t micro_batch, const Hook& before) {
@@ -251,7 +252,7 @@ void ChunkPasses::cross_entropy() {
 }
 
 void ChunkPasses::measure_accuracy() {
-  if (behaviour(job_).measures_mtp_accuracy && tensor_.is_split()) {
+  if (behaviour_.measures_mtp_accuracy && tensor_.is_split()) {
     out_.all_gather(groups_.tp, {positions_}, job_.train.dtype, k_accuracy, "best logit");
     out_.all_gather(groups_.tp, {positions_}, DType::int64, k_accuracy, "best token");
   }

@@ -75,6 +75,7 @@ class ChunkPasses {
   const MegatronGroups& groups_;
   const Job& job_;
   const Options& options_;
+  const Behaviour& behaviour_;
   ChunkLayout chunk_;
   TensorCalls tensor_;  // of layers
   TensorCalls ends_;    // of embedding and head
