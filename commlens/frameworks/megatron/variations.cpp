@@ -60,7 +60,7 @@ void add_gradients(Variations& variations) {
 void add_experts(Variations& variations) {
   const bool is_alltoall = options(variations.job()).moe_dispatcher == "alltoall";
   const std::string other = is_alltoall ? "allgather" : "alltoall";
-  variations.add("moe-token-dispatcher-type", other, [&](Job& job) { options(job).moe_dispatcher = other; });
+  variations.add("moe-token-dispatcher-type", other, [&](Job& changed) { options(changed).moe_dispatcher = other; });
   const Job& job = variations.job();
   const Options& own = options(job);
   for (const std::int64_t chosen : {1, 2, 4, 8}) {
@@ -99,7 +99,7 @@ void add_experts(Variations& variations) {
   }
   for (std::int64_t ranks = 1; ranks <= variations.job().layout.tp; ranks *= 2) {
     variations.add("expert-tensor-parallel-size", fmt::format("{}", ranks),
-                   [&](Job& job) { options(job).expert_tp = ranks; });
+                   [&](Job& other) { options(other).expert_tp = ranks; });
   }
 }
 
@@ -179,6 +179,23 @@ AdvisedChange advised(const Job& job, std::string title, std::string setting, vo
   return {std::move(changed), std::move(title), setting + " of Megatron", std::move(reason)};
 }
 
+/// Other numbers of replicas of the optimizer's shards.
+std::vector<AdvisedChange> advised_instances(const Job& job) {
+  std::vector<AdvisedChange> changes;
+  for (const std::int64_t instances : {1, 2, 4, 8}) {
+    if (instances != options(job).instances && job.layout.dp % instances == 0 && instances < job.layout.dp) {
+      Job changed = job;
+      options(changed).instances = instances;
+      changes.push_back(
+          {std::move(changed),
+           fmt::format("{} of the optimizer's shards",
+                       instances == 1 ? "Keep one copy" : fmt::format("Keep {} copies", instances)),
+           fmt::format("--num-distributed-optimizer-instances {} of Megatron", instances)});
+    }
+  }
+  return changes;
+}
+
 }  // namespace
 
 std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
@@ -200,6 +217,9 @@ std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
         "--no-create-attention-mask-in-dataloader", [](Options& it) { it.has_attention_mask = false; },
         fmt::format("the first tensor rank broadcasts a mask of {} x {} with every micro-batch",
                     job.model.sequence, job.model.sequence))};
+  }
+  if (topic == AdviceTopic::sharding && job.train.zero_stage == 1) {
+    return advised_instances(job);
   }
   if (topic == AdviceTopic::gradient_dtype && job.train.dtype == DType::bf16 && own.gradients_in_fp32) {
     return {advised(job, "Reduce gradients in bf16", "--grad-reduce-in-bf16", [](Options& it) {
