@@ -59,8 +59,9 @@ void add_gradients(Variations& variations) {
 
 void add_experts(Variations& variations) {
   const bool is_alltoall = options(variations.job()).moe_dispatcher == "alltoall";
-  const std::string other = is_alltoall ? "allgather" : "alltoall";
-  variations.add("moe-token-dispatcher-type", other, [&](Job& changed) { options(changed).moe_dispatcher = other; });
+  const std::string dispatcher = is_alltoall ? "allgather" : "alltoall";
+  variations.add("moe-token-dispatcher-type", dispatcher,
+                 [&](Job& changed) { options(changed).moe_dispatcher = dispatcher; });
   const Job& job = variations.job();
   const Options& own = options(job);
   for (const std::int64_t chosen : {1, 2, 4, 8}) {
