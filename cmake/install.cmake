@@ -7,7 +7,8 @@ include(CMakePackageConfigHelpers)
 
 # Every folder that the library is made of. Its code is compiled once, for the tests, the program and the library.
 set(library_folders base comm config model machine trace formats plan frameworks summary compare advice report transport app)
-add_library(commlens_library SHARED $<TARGET_OBJECTS:commlens_web> $<TARGET_OBJECTS:commlens_machines> $<TARGET_OBJECTS:commlens_chakra>)
+add_library(commlens_library SHARED $<TARGET_OBJECTS:commlens_web> $<TARGET_OBJECTS:commlens_machines>
+                                    $<TARGET_OBJECTS:commlens_layouts> $<TARGET_OBJECTS:commlens_chakra>)
 foreach(folder ${library_folders})
   get_target_property(kind commlens_${folder} TYPE)
   if(kind STREQUAL "STATIC_LIBRARY")

@@ -149,16 +149,19 @@ void advise_attention_mask(Study& study) {
   if (!tried || !study.is_worth(*tried)) {
     return study.leave("the attention mask in sends: too small to matter");
   }
-  study.recommend(
-      {.id = "attention_mask",
-       .title = std::move(advised.front().title),
-       .reason = fmt::format(
-           "every send between stages carries the mask of {} x {} elements, which each stage could "
-           "make itself. Without it {}.",
-           job.model.sequence, job.model.sequence, traffic_text(study, *tried)),
-       .flag = "",
-       .setting = std::move(advised.front().setting)},
-      *tried);
+  study.recommend({.id = "attention_mask",
+                   .title = std::move(advised.front().title),
+                   .reason = fmt::format(
+                       "{}. Without it {}.",
+                       advised.front().reason.empty()
+                           ? fmt::format("every send between stages carries the mask of {} x {} elements, "
+                                         "which each stage could make itself",
+                                         job.model.sequence, job.model.sequence)
+                           : advised.front().reason,
+                       traffic_text(study, *tried)),
+                   .flag = "",
+                   .setting = std::move(advised.front().setting)},
+                  *tried);
 }
 
 }  // namespace commlens

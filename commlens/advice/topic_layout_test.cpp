@@ -8,6 +8,7 @@ namespace {
 /// Megatron, 4 layers of width 64, tensor groups of `tp`.
 Job megatron(std::int64_t tp, std::int64_t pp, std::int64_t dp) {
   Job job = small_job("megatron", 4, 64);
+  job.framework_version = "core_v0.7.0";  // no messages but those of the model
   job.model.heads = 8;
   job.model.vocab = 104;  // of 8 equal parts
   job.model.raw_vocab = 104;

@@ -111,8 +111,8 @@ Result<Machine> machine_of(const CalibrateRequest& request, const std::vector<Sw
   const std::string device = points.empty() ? "" : points.front().device;
   std::optional<Machine> best;
   std::size_t longest = 0;
-  for (const BuiltInMachine& built_in : built_in_machines()) {
-    const Result<Machine> machine = find_machine(std::string(built_in.name));
+  for (const EmbeddedFile& built_in : built_in_machines()) {
+    const Result<Machine> machine = find_machine(std::string(built_in.stem()));
     for (const std::string& name : machine ? machine->devices : std::vector<std::string>()) {
       if (device.find(name) != std::string::npos && name.size() > longest) {
         longest = name.size();

@@ -43,9 +43,8 @@ Result<MachineList> list_machines(const std::vector<std::string>& names) {
   MachineList list;
   list.in_full = !names.empty();
   std::vector<std::string> wanted = names;
-  for (const BuiltInMachine& machine :
-       names.empty() ? built_in_machines() : std::span<const BuiltInMachine>()) {
-    wanted.emplace_back(machine.name);
+  for (const EmbeddedFile& machine : names.empty() ? built_in_machines() : std::span<const EmbeddedFile>()) {
+    wanted.emplace_back(machine.stem());
   }
   std::string error;
   for (const std::string& name : wanted) {

@@ -195,7 +195,7 @@ TEST_F(Run, PredictSaysWhichFrameworkAndWhichDefault) {
 
 TEST_F(Run, PredictSaysWhyItIsUnverified) {
   // Megatron core 0.7 was measured in fp32 and bf16 runs, which have no overflow flag.
-  const std::vector<std::string> job = {"predict", "125M", "--framework", "megatron", "--ranks", "4"};
+  const std::vector<std::string> job = {"predict", "125M", "--framework", "megatron@0.7.0", "--ranks", "4"};
   EXPECT_NE(run_with(job).out.find("; unverified: "), std::string::npos) << run_with(job).out;
   std::vector<std::string> as_json = job;
   as_json.insert(as_json.end(), {"--format", "json"});

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "commlens/frameworks/built_in_layouts.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/presets.hpp"
 
@@ -48,6 +49,8 @@ void complete(OptionHelp& option, const std::string& type) {
   if (is_path(option) && takes_config && option.names.front() != "FILE") {
     const std::vector<std::string_view> presets = preset_names();
     option.words.assign(presets.begin(), presets.end());
+    const std::vector<std::string_view> layouts = built_in_layout_names();
+    option.words.insert(option.words.end(), layouts.begin(), layouts.end());
   }
   option.completes = is_path(option) || option.names.back() == "--output" ? Completes::file
                      : !option.words.empty()                              ? Completes::words

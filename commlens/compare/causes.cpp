@@ -219,10 +219,9 @@ constexpr std::array k_causes = {
         "item_counts", "tokens counted over ranks",
         "Every rank tells the others how many of its tokens have labels, so that the loss is a mean over "
         "all of them, and, where asked to, how many tokens it has read."},
-    CauseText{
-        "logs", "losses and operations logged",
-        "Every logging_steps steps the ranks gather their losses and how many floating-point operations "
-        "they counted; the latter once more for a checkpoint and at the end."},
+    CauseText{"logs", "losses and operations logged",
+              "For the log ranks gather or reduce losses, norms, times, metrics and counts of operations, "
+              "after each step or once in a number of steps."},
     CauseText{"loading", "weights from rank 0",
               "With cpu_ram_efficient_loading rank 0 alone reads the weights: it broadcasts each one whole, "
               "and then scatters it."},

@@ -178,6 +178,33 @@ TEST(Compare, CallsByCountHaveTheSameElementType) {
   EXPECT_EQ(other.size, 1);
 }
 
+/// What one side has more is what the other one has not: here the small ones.
+TEST(Compare, CallsByCountThatAreLeftHaveTheSizesThatAreMissing) {
+  const Call large{CommKind::all_to_all, 1'000'000, 0, Match::count};
+  const Call small{CommKind::all_to_all, 10, 0, Match::count};
+  const Comparison more =
+      must_compare(predicted(1, {large, large}), predicted(1, {small, large, small, large}));
+  EXPECT_EQ(more.exact, 2);
+  ASSERT_EQ(more.extra, 2);
+  EXPECT_EQ(more.differences[0].b->input.value, 10);
+  // Recorded sizes lie around the means.
+  const Comparison real = must_compare(
+      predicted(1, {small, large}),
+      recorded(1,
+               {{CommKind::all_to_all, 1'100'000}, {CommKind::all_to_all, 12}, {CommKind::all_to_all, 9}}));
+  EXPECT_EQ(real.exact, 2);
+  ASSERT_EQ(real.extra, 1);
+  EXPECT_LT(real.differences[0].b->input.value, 20);
+}
+
+TEST(Compare, CallsByCountOfATypeThatTheOtherSideLacksAreExtra) {
+  const Call half{CommKind::all_to_all, 100, 0, Match::count, DType::fp16};
+  const Call single{CommKind::all_to_all, 100, 0, Match::count, DType::fp32};
+  const Comparison other = must_compare(predicted(1, {half, half}), predicted(1, {half, half, single}));
+  EXPECT_EQ(other.exact, 2);
+  EXPECT_EQ(other.extra, 1);
+}
+
 TEST(Compare, CallsByCountOfDifferentTypesHaveAnOrder) {
   const Call half{CommKind::all_to_all, 100, 0, Match::count, DType::fp16};
   const Call single{CommKind::all_to_all, 100, 0, Match::count, DType::fp32};

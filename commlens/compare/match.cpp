@@ -1,6 +1,7 @@
 #include "commlens/compare/match.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace commlens {
@@ -27,29 +28,48 @@ class PairList {
 
 }  // namespace
 
-/// Removes pairs of calls of the same element type, the first ones of each list; returns how many pairs.
-std::int64_t Matcher::cancel(std::vector<OpId>& left, std::vector<OpId>& right) const {
+/// Calls that may be paired: of the same element type, and of the same size, of the same power of two or of
+/// any size.
+Matcher::Alike Matcher::alike(const CommOp& op, Nearness nearness) {
+  const std::int64_t size = std::max<std::int64_t>(op.input.value, 1);
+  switch (nearness) {
+    case Nearness::same_size:
+      return {op.dtype, size};
+    case Nearness::same_magnitude:
+      return {op.dtype, std::lround(std::log2(static_cast<double>(size)))};
+    case Nearness::any_size:
+      break;
+  }
+  return {op.dtype, 0};
+}
+
+/// Removes pairs of calls that are alike, the first ones of each list; returns how many pairs.
+std::int64_t Matcher::cancel(std::vector<OpId>& left, std::vector<OpId>& right, Nearness nearness) const {
   if (left.empty() || right.empty()) {
     return 0;
   }
-  std::map<DType, std::int64_t> left_calls;
-  std::map<DType, std::int64_t> right_calls;
+  using Calls = std::map<Alike, std::int64_t>;
+  Calls left_calls;
+  Calls right_calls;
   for (const OpId op : left) {
-    ++left_calls[a_.trace.op(op).dtype];
+    ++left_calls[alike(a_.trace.op(op), nearness)];
   }
   for (const OpId op : right) {
-    ++right_calls[b_.trace.op(op).dtype];
+    ++right_calls[alike(b_.trace.op(op), nearness)];
   }
   std::int64_t pairs = 0;
-  for (auto& [dtype, calls] : left_calls) {
-    calls = right_calls[dtype] = std::min(calls, right_calls[dtype]);
+  for (auto& [like, calls] : left_calls) {
+    calls = right_calls[like] = std::min(calls, right_calls[like]);
     pairs += calls;
   }
-  const auto remove = [](const Trace& trace, std::map<DType, std::int64_t>& calls, std::vector<OpId>& from) {
-    from.erase(
-        std::remove_if(from.begin(), from.end(), [&](OpId op) { return calls[trace.op(op).dtype]-- > 0; }),
-        from.end());
+  const auto remove = [&](const Trace& trace, Calls& calls, std::vector<OpId>& from) {
+    from.erase(std::remove_if(from.begin(), from.end(),
+                              [&](OpId op) { return calls[alike(trace.op(op), nearness)]-- > 0; }),
+               from.end());
   };
+  for (auto& [like, calls] : right_calls) {
+    calls = left_calls.count(like) > 0 ? calls : 0;
+  }
   remove(a_.trace, left_calls, left);
   remove(b_.trace, right_calls, right);
   return pairs;
@@ -239,8 +259,11 @@ Matching Matcher::match(const IterationCalls& a, const IterationCalls& b) {
   for (const std::uint32_t bucket : keys) {
     Leftovers& l = a_.leftovers[bucket];
     Leftovers& r = b_.leftovers[bucket];
-    matching.exact +=
-        cancel(l.by_count, r.fixed) + cancel(l.fixed, r.by_count) + cancel(l.by_count, r.by_count);
+    // Where there are more calls on one side, those that are left have sizes that the other one lacks.
+    for (const Nearness nearness : {Nearness::same_size, Nearness::same_magnitude, Nearness::any_size}) {
+      matching.exact += cancel(l.by_count, r.fixed, nearness) + cancel(l.fixed, r.by_count, nearness) +
+                        cancel(l.by_count, r.by_count, nearness);
+    }
     l.fixed.insert(l.fixed.end(), l.by_count.begin(), l.by_count.end());
     r.fixed.insert(r.fixed.end(), r.by_count.begin(), r.by_count.end());
     for (std::size_t at = 0; at < std::max(l.fixed.size(), r.fixed.size()); ++at) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "commlens/compare/canonical.hpp"
@@ -78,7 +79,10 @@ class Matcher {
 
   std::uint32_t key_of(Side& side, OpId op);
   std::uint32_t intern(const Key& key);
-  std::int64_t cancel(std::vector<OpId>& left, std::vector<OpId>& right) const;
+  enum class Nearness : std::uint8_t { same_size, same_magnitude, any_size };
+  using Alike = std::pair<DType, std::int64_t>;
+  static Alike alike(const CommOp& op, Nearness nearness);
+  std::int64_t cancel(std::vector<OpId>& left, std::vector<OpId>& right, Nearness nearness) const;
   /// The keys and buckets of an iteration's calls, ascending. A rank may have many keys, different ones in
   /// each iteration: the time per iteration depends on its own keys only.
   std::vector<std::uint32_t> keys_of(const IterationCalls& a, const IterationCalls& b);

@@ -40,8 +40,9 @@ enum class AdviceTopic : std::uint8_t {
 /// A job with one setting of its framework changed.
 struct AdvisedChange {
   Job job;
-  std::string title;    // "Reduce gradients by reduce_scatter"; empty where the topic has one of its own
-  std::string setting;  // as the framework's users write it
+  std::string title;        // "Reduce gradients by reduce_scatter"; empty where the topic has one of its own
+  std::string setting;      // as the framework's users write it
+  std::string reason = {};  // empty where the topic has one of its own
 };
 
 /// How a framework's users change what advice recommends.

@@ -9,32 +9,76 @@
 namespace commlens {
 namespace {
 
-/// arXiv 2205.05198 §4.1 counts 34 bytes a hidden element and 5 a score for 2-byte elements; here by element
-/// size.
-LayerActivations layer_activations(const Job& job, Recompute recompute) {
+double real(std::int64_t value) { return static_cast<double>(value); }
+
+/// Elements of queries, keys and values a token, as attention keeps them.
+double attention_width(const ModelConfig& model) {
+  const LatentAttention& latent = model.latent;
+  if (!latent.is_used()) {
+    return real((model.heads + 2 * model.kv_heads) * model.head_dim);
+  }
+  return real(model.heads * (2 * (latent.nope_dim + latent.rope_dim) + latent.value_dim));
+}
+
+ExpertLayers expert_layers(const Job& job) {
   const ModelConfig& model = job.model;
-  const auto tp = static_cast<double>(job.layout.tp);
-  const auto element = static_cast<double>(size_of(job.train.dtype));
-  const auto hidden = static_cast<double>(model.hidden);
+  if (model.experts == 0) {
+    return {};
+  }
+  if (const auto own = rules_of(job).memory.expert_layers; own != nullptr) {
+    return own(job);
+  }
+  return {real(model.layers - model.dense_layers) / real(model.layers),
+          model.shared_experts * model.expert_hidden()};
+}
+
+/// arXiv 2205.05198 §4.1 counts 34 bytes a hidden element and 5 a score for 2-byte elements; here by element
+/// size. A layer of a mixture keeps the tokens that its experts get, top_k copies of each, and both sides of
+/// the activation in each expert; the mean of all layers.
+KeptActivations kept_activations(const Job& job) {
+  const ModelConfig& model = job.model;
+  const LatentAttention& latent = model.latent;
+  const double tp = real(job.layout.tp);
+  const double element = real(size_of(job.train.dtype));
   const double shared = job.layout.sequence_parallel ? tp : 1;
+  const double hidden = element * real(model.hidden) / shared;
+  const double sides = model.gated_mlp ? 3 : 2;  // fc1 output, fc2 input
+  const ExpertLayers experts = expert_layers(job);
+  const double mixtures = experts.share;
+  // Tokens come to all ranks of an expert's tensor group.
+  const double gathered = real(std::max<std::int64_t>(job.layout.expert_tp, 1));
+  const std::int64_t attended =
+      latent.is_used() ? model.heads * latent.value_dim : model.heads * model.head_dim;
+  KeptActivations kept;
+  kept.norm_inputs = 2 * hidden;
+  kept.norm_outputs = 2 * hidden;
+  kept.masks = 2 * real(model.hidden) / shared;
+  kept.latents = element * real(latent.query_rank + latent.kv_rank + latent.rope_dim) / shared;
+  kept.queries_keys_values = element * attention_width(model) / tp;
+  kept.attention_output = element * real(attended) / tp;
+  if (attention_of(job) == Attention::eager) {
+    // softmax output; dropout mask and output
+    kept.scores = (2 * element + 1) * real(model.heads) * real(model.sequence) / tp;
+  }
+  kept.mlp = (1 - mixtures) * element * sides * real(model.ffn_hidden) / tp;
+  kept.expert_inputs = mixtures * element * real(model.top_k * model.hidden) * gathered / tp;
+  kept.experts = mixtures * element * sides * real(model.top_k * model.expert_hidden()) / tp;
+  kept.shared_experts = mixtures * element * sides * real(experts.shared_width) / tp;
+  return kept;
+}
+
+LayerActivations layer_activations(const Job& job, Recompute recompute) {
   if (recompute == Recompute::full) {
     const bool is_shared = job.layout.sequence_parallel || job.train.partition_activations;
-    return {.per_token = element * hidden / (is_shared ? tp : 1)};
+    const double element = real(size_of(job.train.dtype));
+    return {.per_token = element * real(job.model.hidden) / (is_shared ? real(job.layout.tp) : 1)};
   }
-  const auto queries = static_cast<double>(model.heads * model.head_dim);
-  const auto keys = static_cast<double>(model.kv_heads * model.head_dim);
-  const double experts = static_cast<double>(std::max<std::int64_t>(model.top_k, 1));
-  const double inner = static_cast<double>(model.ffn_hidden) * (model.gated_mlp ? 3 : 2) * experts;
-  // q, k, v, proj input; fc1 output, fc2 input
-  const double split_bytes = element * (2 * queries + 2 * keys + inner);
-  // inputs of ln1, qkv, ln2, fc1; two dropout masks
-  const double whole_bytes = (4 * element + 2) * hidden / shared;
-  double scores = 0;
-  if (recompute == Recompute::none && attention_of(job) == Attention::eager) {
-    // softmax output; dropout mask and output
-    scores = (2 * element + 1) * static_cast<double>(model.heads) * static_cast<double>(model.sequence);
+  KeptActivations kept = kept_activations(job);
+  if (recompute == Recompute::selective) {
+    const auto drop = rules_of(job).memory.drop_recomputed;
+    drop == nullptr ? kept.drop_scores() : drop(job, kept);
   }
-  return {.per_token = (split_bytes + scores) / tp + whole_bytes};
+  return {.per_token = kept.per_token()};
 }
 
 Bytes buffers_at(const Job& job, const HeldStage& stage, std::int64_t module) {

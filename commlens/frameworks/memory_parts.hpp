@@ -59,6 +59,33 @@ Bytes states(const Held& held, std::int64_t bytes_each, const ParallelLayout& la
 /// Parameters, gradients of `gradient_bytes` each, and optimizer states at the job's ZeRO stage.
 MemoryEstimate model_states(const Job& job, const HeldStage& stage, std::int64_t gradient_bytes);
 
+/// Layers of experts among the layers of a model.
+struct ExpertLayers {
+  double share = 0;               // of all layers
+  std::int64_t shared_width = 0;  // of the experts that every token passes, together
+};
+
+/// What the mean layer of a model keeps on one rank by what keeps it, bytes a token of a micro-batch.
+struct KeptActivations {
+  double norm_inputs = 0;
+  double norm_outputs = 0;  // inputs of the projections behind them
+  double masks = 0;         // of both dropouts
+  double latents = 0;       // compressed queries, keys and values of latent attention
+  double queries_keys_values = 0;
+  double attention_output = 0;
+  double scores = 0;
+  double mlp = 0;
+  double expert_inputs = 0;
+  double experts = 0;
+  double shared_experts = 0;
+
+  void drop_scores() { scores = 0; }
+  double per_token() const {
+    return norm_inputs + norm_outputs + masks + latents + queries_keys_values + attention_output + scores +
+           mlp + expert_inputs + experts + shared_experts;
+  }
+};
+
 /// What one layer keeps of a micro-batch on one rank.
 struct LayerActivations {
   double per_token = 0;

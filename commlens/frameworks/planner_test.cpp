@@ -47,7 +47,9 @@ TEST(MakePlan, RefusesByNameWhatARuleSetDoesNotKnow) {
   EXPECT_TRUE(holds(refusal({.framework = "torch-ddp", .recompute = Recompute::selective}, old), "leave"));
   EXPECT_TRUE(holds(refusal({.framework = "paper", .schedule = Schedule::gpipe}), "pipeline schedules"));
   EXPECT_TRUE(holds(refusal({.framework = "megatron", .zero = 3}), "no ZeRO-3"));
-  EXPECT_TRUE(holds(refusal({.framework = "megatron", .pp = 4}), "divisible"));
+  EXPECT_TRUE(holds(refusal({.framework = "megatron", .pp = 4}), "cannot be divided over 4 stages"));
+  const auto oldest = [](Job& job) { job.framework_version = "core_v0.7.0"; };
+  EXPECT_TRUE(holds(refusal({.framework = "megatron", .pp = 4}, oldest), "divisible"));
 }
 
 TEST(MakePlan, RefusesSequenceParallelismWhereItDidNotExist) {
@@ -135,7 +137,7 @@ TEST(MakePlan, ComparesVersionsByTheirParts) {
   const auto reasons = [](const char* framework, const char* version) {
     Job job = preset_job("19M", {.framework = framework, .dtype = DType::fp32, .recompute = Recompute::none});
     job.framework_version = version;
-    const Plan plan = make_plan(job).value();
+    const Plan plan = make_plan(validated(job).value()).value();
     return plan.unverified.empty() ? "" : plan.unverified.front();
   };
   EXPECT_EQ(

@@ -11,6 +11,7 @@
 #include "commlens/config/argument_words.hpp"
 #include "commlens/config/toml_document.hpp"
 #include "commlens/config/top_level_keys.hpp"
+#include "commlens/frameworks/built_in_layouts.hpp"
 #include "commlens/frameworks/case_file.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/presets.hpp"
@@ -91,7 +92,9 @@ std::vector<std::string_view> names_of_readers(Predicate is_wanted) {
 }
 
 tl::unexpected<Error> unknown_name(const std::string& name) {
-  const std::vector<std::string_view> known = preset_names();
+  std::vector<std::string_view> known = preset_names();
+  const std::vector<std::string_view> layouts = built_in_layout_names();
+  known.insert(known.end(), layouts.begin(), layouts.end());
   const std::string meant = nearest(name, known);
   return failure(fmt::format("'{}' is neither a file nor a built-in model; {}", name.substr(0, 100),
                              meant.empty() ? fmt::format("the models are {}", fmt::join(known, " "))
@@ -126,15 +129,18 @@ Result<void> add(const std::string& name, Files& files) {
     files.preset = job;
     return {};
   }
-  if (!exists) {
+  const EmbeddedFile* const layout = exists ? nullptr : built_in_layout(name);
+  if (!exists && layout == nullptr) {
     return unknown_name(name);
   }
-  const Result<std::string> content = read_text_file(name, k_config_size_limit);
+  const Result<std::string> content =
+      layout == nullptr ? read_text_file(name, k_config_size_limit) : std::string(layout->text);
   if (!content) {
     return tl::unexpected(content.error());
   }
-  const ConfigReader* const reader = reader_of(name, *content);
-  Result<ConfigNode> document = (reader == nullptr ? parse_document : reader->parse)(name, *content);
+  const std::string file(layout == nullptr ? name : layout->name);
+  const ConfigReader* const reader = reader_of(file, *content);
+  Result<ConfigNode> document = (reader == nullptr ? parse_document : reader->parse)(file, *content);
   if (!document) {
     return tl::unexpected(document.error());
   }

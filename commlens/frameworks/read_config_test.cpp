@@ -82,7 +82,11 @@ TEST_F(ReadConfig, TakesPresetsAndAFrameworkForThem) {
   EXPECT_EQ(read_config({"1.3B"}, "paper").value().framework, "paper");
   EXPECT_FALSE(read_config({"1.3B"}, "papers"));
   EXPECT_EQ(error_of({"1.4B"}), "'1.4B' is neither a file nor a built-in model; did you mean 1.3B?");
-  EXPECT_TRUE(error_of({"no/such/file"}).ends_with(" 19M 49M 125M 350M 760M 1.3B 2.7B 6.7B 13B 20B 175B"));
+  const std::string unknown = error_of({"no/such/file"});
+  EXPECT_NE(unknown.find(" 19M 49M 125M 350M 760M 1.3B 2.7B 6.7B 13B 20B 175B megatron/deepseek-v3 "),
+            std::string::npos);
+  EXPECT_TRUE(unknown.ends_with(" megatron/qwen3-235b-a22b")) << unknown;
+  EXPECT_EQ(read_config({"megatron/llama3-70b"}, "").value().layout.virtual_stages, 5);
   EXPECT_EQ(read_config({"Llama3-8B"}, "").value().framework, "torch-fsdp");
 }
 
@@ -127,7 +131,10 @@ TEST_F(ReadConfig, MegatronsScriptReducesBf16GradientsOfOtherConfigurationsInFp3
       "config.json",
       R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2, "n_positions": 8, "vocab_size": 128,
                "torch_dtype": "bfloat16"})");
-  const Job job = validated(read_config({config}, "megatron").value()).value();
+  Job job = read_config({config}, "megatron").value();
+  EXPECT_TRUE(megatron::options(validated(job).value()).gradients_in_fp32);
+  job.framework_version = "core_v0.7.0";
+  job = validated(job).value();
   EXPECT_TRUE(megatron::options(job).gradients_in_fp32);
   EXPECT_EQ(job.warnings, std::vector<std::string>(
                               {"bf16 switches accumulate-allreduce-grads-in-fp32 on, as Megatron does"}));

@@ -50,6 +50,7 @@ using Lines = std::vector<std::string>;
 /// runs beside the weight's, which it is waited for after.
 TEST(StepOrder, OfMegatronHidesAllReducesBehindWeightGradients) {
   Job job = two_layers("megatron");
+  job.framework_version = "core_v0.7.0";
   job.model.layers = 1;
   job.layout.tp = 2;
   const Plan plan = make_plan(validated(job).value()).value();

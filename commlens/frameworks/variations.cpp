@@ -37,6 +37,37 @@ void add_shared(Variations& changes) {
                   [&](Job& other) { other.train.micro_batch = smaller; });
     }
   }
+  // The same sequences in other micro-batches, and more or fewer of them.
+  for (const std::int64_t factor : {2, 4}) {
+    if (job.train.micro_batches % factor == 0) {
+      changes.add("micro-batch size of the same batch", fmt::format("{}", factor * job.train.micro_batch),
+                  [&](Job& other) {
+                    other.train.micro_batch *= factor;
+                    other.train.micro_batches /= factor;
+                  });
+    }
+    if (job.train.micro_batch % factor == 0) {
+      changes.add("micro-batch size of the same batch", fmt::format("{}", job.train.micro_batch / factor),
+                  [&](Job& other) {
+                    other.train.micro_batch /= factor;
+                    other.train.micro_batches *= factor;
+                  });
+    }
+  }
+  for (const std::int64_t factor : {2, 4}) {
+    changes.add("sequence length", fmt::format("{}", factor * job.model.sequence),
+                [&](Job& other) { other.model.sequence *= factor; });
+    if (job.model.sequence % factor == 0) {
+      changes.add("sequence length", fmt::format("{}", job.model.sequence / factor),
+                  [&](Job& other) { other.model.sequence /= factor; });
+    }
+  }
+  for (const std::int64_t layers : {job.model.layers - 1, job.model.layers + 1, job.model.layers - 2,
+                                    job.model.layers + 2, job.model.layers / 2, 2 * job.model.layers}) {
+    if (layers > 0) {
+      changes.add("layers", fmt::format("{}", layers), [&](Job& other) { other.model.layers = layers; });
+    }
+  }
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     if (dtype != job.train.dtype) {
       changes.add("precision", std::string(name_of(dtype)), [&](Job& other) { other.train.dtype = dtype; });

@@ -55,12 +55,12 @@ TEST(MachineFile, IsReadAndWrittenAsItIs) {
 
 TEST(MachineFile, OfEveryBuiltInMachineIsInOneForm) {
   EXPECT_EQ(built_in_machines().size(), 16U);
-  for (const BuiltInMachine& built_in : built_in_machines()) {
-    const Result<Machine> machine = read_machine(built_in.name, built_in.content);
+  for (const EmbeddedFile& built_in : built_in_machines()) {
+    const Result<Machine> machine = read_machine(built_in.stem(), built_in.text);
     ASSERT_TRUE(machine) << machine.error().message;
-    EXPECT_EQ(machine->name, built_in.name);
-    EXPECT_EQ(machine_json(*machine), built_in.content) << built_in.name;
-    EXPECT_TRUE(machine->borrows.empty() || find_machine(machine->borrows)) << built_in.name;
+    EXPECT_EQ(machine->name, built_in.stem());
+    EXPECT_EQ(machine_json(*machine), built_in.text) << built_in.stem();
+    EXPECT_TRUE(machine->borrows.empty() || find_machine(machine->borrows)) << built_in.stem();
   }
 }
 

@@ -14,11 +14,11 @@ namespace commlens {
 Result<Machine> find_machine(const std::string& name_or_file) {
   constexpr std::int64_t most_bytes = 16 << 20;
   std::vector<std::string_view> names;
-  for (const BuiltInMachine& machine : built_in_machines()) {
-    if (machine.name == name_or_file) {
-      return read_machine(fmt::format("{}.json", machine.name), machine.content);
+  for (const EmbeddedFile& machine : built_in_machines()) {
+    if (machine.stem() == name_or_file) {
+      return read_machine(fmt::format("{}.json", machine.stem()), machine.text);
     }
-    names.push_back(machine.name);
+    names.push_back(machine.stem());
   }
   std::error_code unreadable;
   if (std::filesystem::exists(name_or_file, unreadable)) {

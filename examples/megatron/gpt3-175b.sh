@@ -1,7 +1,7 @@
 #!/bin/bash
 # GPT-3 175B on 32 GPUs, as Megatron-Bridge's recipe lays it out (src/megatron/bridge/recipes/gpt/gpt3_175b.py):
 # 4 tensor ranks, 8 stages of 6 chunks, sequences of 2048 tokens, gradients in bf16.
-#   commlens predict examples/megatron/gpt3-175b.sh --framework megatron@0.19.2
+#   commlens predict examples/megatron/gpt3-175b.sh
 GPUS_PER_NODE=${GPUS_PER_NODE:-8}
 NNODES=${SLURM_NNODES:-4}
 TP=4

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Mixtral 8x7B on 32 GPUs: 8 expert ranks and 4 stages, the layout that Megatron-LM recommends for training
 # (examples/mixtral/README.md), with the 8 chunks a stage of NeMo's recipe.
-#   commlens predict examples/megatron/mixtral-8x7b.sh --framework megatron@0.19.2
+#   commlens predict examples/megatron/mixtral-8x7b.sh
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=8
 

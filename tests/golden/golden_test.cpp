@@ -138,7 +138,7 @@ TEST(GoldenDirectory, HoldsAllRecordedRuns) {
   EXPECT_EQ(golden_cases_of("megatron").size(), 10U);
   EXPECT_EQ(golden_cases_of("megatron_0.19").size(), 76U);
   EXPECT_EQ(golden_cases_of("megatron_versions").size(), 37U);
-  EXPECT_EQ(golden_cases_of_more_megatron_jobs().size(), 57U);
+  EXPECT_EQ(golden_cases_of_more_megatron_jobs().size(), 115U);
   EXPECT_EQ(golden_cases_of("torch_ddp").size(), 4U);
   EXPECT_EQ(golden_cases_of("torch").size(), 106U);
   EXPECT_EQ(golden_cases_of("torch_2.6").size(), 19U);

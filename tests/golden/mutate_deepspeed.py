@@ -23,6 +23,7 @@ import argparse, collections, concurrent.futures, glob, gzip, json, os, re, shut
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PLACE = "commlens/frameworks/deepspeed/behaviour"
+FOLDERS = "tests/golden/deepspeed*/"
 SWITCH = '''
 namespace {
 /// The row with the value that COMMLENS_FLIP gives to one of its fields.
@@ -195,7 +196,7 @@ def main():
     o = p.parse_args()
     known = fields()
     wanted = [f for f in known if not o.field or f.name in o.field]
-    cases = cases_in(o.folders or sorted(glob.glob(os.path.join(ROOT, "tests/golden/deepspeed*/"))))
+    cases = cases_in(o.folders or sorted(glob.glob(os.path.join(ROOT, FOLDERS))))
     if not cases or not wanted:
         print("no recorded case or no such field", file=sys.stderr)
         return 2

@@ -1,28 +1,27 @@
 #!/usr/bin/env python3
-"""Which recorded case proves each field of Megatron's Behaviour?
+"""Which recorded or derived case proves each field of Megatron's Behaviour?
 
     tests/golden/mutate_megatron.py [--field NAME]... [--keep DIR] [FOLDER]...
 
 As mutate_deepspeed.py, which does the work: a copy of the sources in which one field of
 commlens/frameworks/megatron/behaviour.hpp can have another value, and the first recorded case of tests/golden/megatron*
 that notices it. The rows are those of the table in docs/frameworks/megatron.md. `has_rules_of_its_own` chooses between two
-sets of rules and `has_...` settings that a release refuses: no case of the other kind exists.
+sets of rules, and `has_expert_grid` numbers ranks otherwise where 0.9 has no case: their value false is not changed.
 """
-import glob, os, sys
+import os, sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import mutate_deepspeed as mutate
 
 mutate.PLACE = "commlens/frameworks/megatron/behaviour"
+mutate.FOLDERS = "tests/golden/megatron*/"
 mutate.RECORDED = '''
 /// The row as it is written.
 const Behaviour& recorded_behaviour(const Job& job) {
-  return k_behaviours.at(choose_version(versions_of(k_behaviours), 0, job.framework_version).index);
+  return k_behaviours.at(choose_version(versions_of(k_behaviours), k_newest, job.framework_version).index);
 }
 '''
-mutate.OTHERS = ()
+mutate.OTHERS = ("has_one_balance",)
 
 if __name__ == "__main__":
-    if not [a for a in sys.argv[1:] if os.path.isdir(a)]:
-        sys.argv += sorted(glob.glob(os.path.join(mutate.ROOT, "tests/golden/megatron*/")))
     sys.exit(mutate.main())

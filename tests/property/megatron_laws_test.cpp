@@ -11,6 +11,7 @@
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/planner.hpp"
+#include "tests/property/messages.hpp"
 #include "tests/property/random_jobs.hpp"
 
 namespace commlens {
@@ -111,6 +112,40 @@ TEST(MegatronLaws, WhatIsSentIsReceived) {
       RC_ASSERT(count == 0);
     }
   }));
+}
+
+/// p from 2 to 8, v from 1 to 5, m from 1 to 64 where the schedule takes them.
+TEST(MegatronLaws, EveryPipelineReceivesWhatItSends) {
+  int plans = 0;
+  for (std::int64_t stages = 2; stages <= 8; ++stages) {
+    for (std::int64_t chunks = 1; chunks <= 5; ++chunks) {
+      for (const std::int64_t batches : {1, 2, 3, 5, 8, 21, 24, 40, 63, 64}) {
+        Job job;
+        job.framework = "megatron";
+        job.model = {.name = "deep", .layers = stages * chunks, .hidden = 16, .heads = 2, .kv_heads = 2};
+        job.model.head_dim = 8;
+        job.model.ffn_hidden = 64;
+        job.model.sequence = job.model.max_positions = 8;
+        job.model.vocab = job.model.raw_vocab = 128;
+        job.layout.pp = stages;
+        job.layout.virtual_stages = chunks;
+        job.train.schedule = chunks > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
+        job.train.micro_batch = 1;
+        job.train.micro_batches = batches;
+        const Result<Job> valid = validated(job);
+        const Result<Plan> plan = valid ? make_plan(*valid) : tl::unexpected(valid.error());
+        if (!plan) {
+          EXPECT_GT(chunks, 1) << plan.error().message;
+          continue;
+        }
+        EXPECT_EQ(unmatched_messages(plan->trace(2)), 0) << stages << " " << chunks << " " << batches;
+        ++plans;
+      }
+    }
+  }
+  // All of the 7 x 10 without chunks, and with them those whose last group of micro-batches is as long as the
+  // pipeline, or none: m >= p, and m mod p = 0.
+  EXPECT_GE(plans, 70 + 4 * 17);
 }
 
 using GroupCall = std::tuple<Iteration, CommKind, DType, std::int64_t>;

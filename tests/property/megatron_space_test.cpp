@@ -40,8 +40,8 @@ class MegatronSpace : Draws {
   Job job() {
     Job job = megatron_job();
     job.framework_version =
-        one<const char*>({"0.7.0", "0.9.0", "0.10.0", "0.11.0", "0.12.0", "0.12.3", "0.13.1", "0.14.0",
-                          "0.15.3", "0.16.1", "0.17.1", "0.18.2", "0.19.2"});
+        one<const char*>({"0.7.0", "0.9.0", "0.19.2", "0.19.2", "0.10.0", "0.11.0", "0.12.0", "0.12.3",
+                          "0.13.1", "0.14.0", "0.15.3", "0.16.1", "0.17.1", "0.18.2", "0.19.2"});
     job.iterations = number(1, 5);
     job.model.layers = number(1, 12);
     job.model.tied_embeddings = chance(0.3);
@@ -51,6 +51,7 @@ class MegatronSpace : Draws {
     job.train.micro_batches = number(1, 9);
     job.train.zero_stage = static_cast<int>(number(0, 1));
     draw_layout(job);
+    draw_model(job);
     draw_gradients(job);
     draw_loop(job);
     if (chance(0.4)) {
@@ -79,11 +80,40 @@ class MegatronSpace : Draws {
     own.variable_seq_lengths = chance(0.1);
   }
 
+  void draw_model(Job& job) {
+    megatron::Options& own = megatron::options(job);
+    if (chance(0.15)) {
+      job.model.latent = {.query_rank = one<std::int64_t>({0, 16}),
+                          .kv_rank = 8,
+                          .nope_dim = 8,
+                          .rope_dim = 4,
+                          .value_dim = 8};
+    }
+    job.model.kv_heads = one<std::int64_t>({1, 2, 4, 4});
+    job.model.gated_mlp = chance(0.3);
+    job.model.qk_norm = chance(0.2);
+    own.cross_entropy = one({megatron::CrossEntropy::unfused, megatron::CrossEntropy::native,
+                             megatron::CrossEntropy::transformer_engine});
+    own.is_transformer_engine = job.layout.cp > 1 || chance(0.2);
+    own.recompute_num_layers = number(1, 3);
+    own.recompute_method = one<const char*>({"uniform", "block"});
+    own.recompute_modules = {
+        one<const char*>({"core_attn", "core_attn", "core_attn", "core_attn", "mlp", "moe", "moe_act",
+                          "layernorm", "mla_up_proj", "shared_experts"})};
+    job.train.partition_activations = chance(0.2);
+    if (chance(0.1)) {
+      job.model.layers = 5;
+      job.layout.pp = 2;
+      job.layout.virtual_stages = 2;
+      own.stage_layout = one<const char*>({"Et|tt|t|tL", "Ett|t|t|tL", "E|tt|tt|tL", "Et|tt|t|tmL"});
+    }
+  }
+
   void draw_gradients(Job& job) {
     megatron::Options& own = megatron::options(job);
     own.gradients_in_bf16 = chance(0.2);
     own.overlap_grad_reduce = chance(0.5);
-    own.overlap_param_gather = chance(0.4);
+    own.overlap_param_gather = chance(job.train.zero_stage > 0 && own.overlap_grad_reduce ? 0.5 : 0.02);
     own.aligns_grad_reduce = chance(0.7);
     own.aligns_param_gather = chance(0.7);
     own.bucket_size = one<std::int64_t>({0, 1000, 20'000});
@@ -121,7 +151,13 @@ class MegatronSpace : Draws {
     own.moe_dispatcher = one<const char*>({"allgather", "alltoall", "flex"});
     own.balancing = {one<const char*>({"aux_loss", "seq_aux_loss", "global_aux_loss", "none"})};
     own.balancing_coefficients = {chance(0.5) ? 0.01 : 0.0};
-    own.z_loss_coefficient = chance(0.2) ? 0.001 : 0.0;
+    if (chance(0.2)) {
+      own.balancing = {"aux_loss", "global_aux_loss"};
+      own.balancing_coefficients = {0.01, 0.0};
+    }
+    own.overlaps_expert_exchange = chance(0.1);
+    job.model.dense_layers = chance(0.2) ? 1 : 0;
+    own.has_z_loss = chance(0.2);
     own.has_expert_bias = chance(0.2);
     own.expert_capacity = chance(0.3) ? 1.0 : 0.0;
     own.pads_to_capacity = chance(0.3);

@@ -16,6 +16,9 @@ namespace commlens {
 inline Job random_gpt(const std::string& framework, std::int64_t most_quads) {
   Job job;
   job.framework = framework;
+  if (framework == "megatron") {
+    job.framework_version = "core_v0.7.0";  // newer releases have laws of their own
+  }
   job.model.name = "random";
   job.model.heads = job.model.kv_heads = 4;
   job.model.hidden = 16 * *rc::gen::inRange<std::int64_t>(1, 5);

@@ -11,7 +11,9 @@
 #include "commlens/base/file.hpp"
 #include "commlens/config/argument_words.hpp"
 #include "commlens/config/map_reader.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/megatron/reader.hpp"
+#include "commlens/frameworks/planner.hpp"
 
 namespace commlens::megatron {
 namespace {
@@ -56,7 +58,7 @@ TEST(ArgumentLists, KnowEveryArgumentOfToday) {
     for (const std::string& note : unmodelled) {
       EXPECT_FALSE(note.starts_with("unknown key")) << name << ": " << note;
     }
-    EXPECT_TRUE(job || job.error().message.find("'" + name.substr(0, 6)) != std::string::npos)
+    EXPECT_TRUE(job || job.error().message.find("'" + name + "'") != std::string::npos)
         << name << ": " << job.error().message;
   }
 }
@@ -68,6 +70,32 @@ TEST(ArgumentLists, WhatChangesNoMessagePassesWhateverItSays) {
     EXPECT_TRUE(job->unmodelled.empty()) << name << ": " << job->unmodelled.front();
     EXPECT_TRUE(job->warnings.empty()) << name << ": " << job->warnings.front();
     EXPECT_TRUE(is_inert(name)) << name;
+  }
+}
+
+/// All of them at once, beside the job without them.
+TEST(ArgumentLists, WhatChangesNoMessageChangesNone) {
+  const auto plan_with = [](const std::string& more) {
+    const Job job =
+        validated(read_with("--micro-batch-size 1 --global-batch-size 4 --pipeline-model-parallel-size 2 "
+                            "--log-interval 1 --eval-interval 2 " +
+                            more)
+                      .value())
+            .value();
+    return make_plan(job).value();
+  };
+  std::string all;
+  for (const std::string& name : list_of(inert_arguments())) {
+    all += "--" + name + (takes_no_value(name) ? " " : " 7 ");
+  }
+  const Plan plan = plan_with(all);
+  const Plan plain = plan_with("");
+  ASSERT_EQ(plan.classes.size(), 2U);
+  for (std::size_t stage = 0; stage < 2; ++stage) {
+    for (const Iteration iteration : {-1, 0, 1, 2}) {
+      EXPECT_GT(plain.classes[stage].at(iteration).steps.size(), 10U);
+      EXPECT_EQ(plan.classes[stage].at(iteration), plain.classes[stage].at(iteration)) << iteration;
+    }
   }
 }
 

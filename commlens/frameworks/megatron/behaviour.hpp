@@ -12,6 +12,9 @@ namespace commlens::megatron {
 /// runs that prove them.
 struct Behaviour {
   KnownVersion version;
+  /// Settings that come with this range of releases, separated by spaces: older ones do not have them, or
+  /// send otherwise and have no rules here.
+  std::string_view brings;
 
   /// 0.7: written by rules of its own (old_stage.cpp), of the library alone: what the script sends was not
   /// recorded.
@@ -32,12 +35,16 @@ struct Behaviour {
   /// Whether the step succeeded, its norm and learning rate go to all ranks of a replica.
   /// training/training.py:2503 of 0.11.0.
   bool agrees_on_step = true;
-  /// All 24 timers are gathered at each log iteration whatever the level of timing. Until 0.15.
+  /// All 24 timers are gathered at each log iteration whatever the level of timing. training/training.py of
+  /// 0.16.0.
   bool gathers_timers = false;
+  /// The first iteration prints its times too, whatever the log interval. training/training.py:2180 of
+  /// 0.16.0.
+  bool logs_first_iteration = true;
   /// The attention mask is the last one of a batch, behind position ids. core/utils.py:2119 of 0.18.0.
   bool mask_is_last = true;
   /// A stage with multi-token prediction sends tokens, labels, loss mask, [mask,] positions as the only stage
-  /// does; else tokens, positions, labels, loss mask. 0.16.0.
+  /// does; else tokens, positions, labels, loss mask. training/utils.py of 0.16.0.
   bool mtp_batch_is_whole = true;
   /// Empty descriptions of packed sequences, an int64 and an int32 broadcast without elements: none; one on
   /// stages that take tokens; two on those and one on the last stage. training/utils.py of 0.16.0, of 0.17.0,
@@ -70,10 +77,21 @@ struct Behaviour {
   /// The allgather dispatcher gathers a map and probabilities of all experts, else the chosen ones.
   /// core/transformer/moe/token_dispatcher.py of 0.10.0.
   bool gathers_expert_map = true;
+  /// Shared experts that overlap nothing: ahead of the router, between dispatch and the gather over expert
+  /// tensor ranks, behind the combination. core/transformer/moe/moe_layer.py of 0.13.0, of 0.15.0.
+  enum class SharedExperts : std::uint8_t { ahead, between, behind };
+  SharedExperts shared_experts = SharedExperts::ahead;
   /// The alltoall dispatcher exchanges probabilities too. core/transformer/moe/token_dispatcher.py of 0.12.1.
   bool exchanges_probabilities = true;
+  /// One balancing loss at a time, whose metric has one name: that of sequences gathers the scores of tokens
+  /// in place of counts, and a single rank sends no metric. Else each kind counts its tokens and has a metric
+  /// of its own. core/transformer/moe/router.py, training/training.py of 0.14.0.
+  bool has_one_balance = false;
+  /// Those scores have the type of the router's logits if they are not normalised, else they are fp32.
+  /// core/transformer/moe/router.py of 0.12.0.
+  bool keeps_type_of_scores = false;
   /// Tokens per expert are summed for the balancing loss with a coefficient of 0 too, and by one rank alone;
-  /// also where gradients are off. core/transformer/moe/router.py of 0.11.0, of 0.12.0.
+  /// also in the first pass of what is computed again. core/transformer/moe/router.py of 0.11.0, of 0.12.0.
   bool sums_without_coefficient = false;
   bool sums_without_gradients = false;
   /// Metrics of experts whose coefficient is 0: not sent; summed over the stages; and over the ranks that
@@ -81,27 +99,33 @@ struct Behaviour {
   enum class IdleMetrics : std::uint8_t { none, stages, stages_and_tokens };
   IdleMetrics idle_metrics = IdleMetrics::stages;
   /// Over which ranks metrics are averaged at last: none; data ranks, of metrics that came with a group
-  /// without them; data ranks; data and context ranks. core/transformer/moe/moe_logging.py of 0.14.0, of
-  /// 0.16.0, of 0.18.0, of 0.19.0.
-  enum class AveragedMetrics : std::uint8_t { none, data_unless_in, data, data_and_context };
+  /// without them; data ranks, data and context ranks, of all but those that came with a group that has them;
+  /// data and context ranks, of all. core/transformer/moe/moe_logging.py of 0.14.0, of 0.16.0, of 0.18.0, of
+  /// 0.19.0.
+  enum class AveragedMetrics : std::uint8_t {
+    none,
+    data_unless_in,
+    data,
+    data_and_context,
+    all_over_data_and_context
+  };
   AveragedMetrics averaged_metrics = AveragedMetrics::data_and_context;
+  /// Metrics that no layer recorded have values of layers of multi-token prediction too.
+  /// core/transformer/moe/moe_utils.py of 0.17.0.
+  bool counts_idle_mtp_metrics = true;
+  /// The z loss is averaged over all ranks of a stage first. core/transformer/moe/router.py:697 of 0.19.0.
+  bool averages_z_loss = true;
 
   // Multi-token prediction.
   /// Its accuracy: two gathers of each layer with tensor ranks, and two more metrics.
   /// core/transformer/multi_token_prediction.py:502 of 0.19.0.
   bool measures_mtp_accuracy = true;
-
-  // Settings that a release does not have yet, or does otherwise without rules here.
-  bool has_mtp = true;                 // mtp-num-layers, 0.12.0
-  bool has_instances = true;           // num-distributed-optimizer-instances, 0.10.0
-  bool has_overlapped_gathers = true;  // overlap-param-gather that gathers nothing at first, 0.10.0
-  bool has_parameter_norm = true;      // log-params-norm, 0.19.0
-  bool has_sharded_parameters = true;  // FSDP and Muon's layer-wise optimizer, 0.19.0
-  bool has_bucket_padding = true;      // ddp-pad-buckets-for-high-nccl-busbw, 0.12.0
 };
 
 /// Of the job's release: the newest known one that is not newer.
 const Behaviour& behaviour(const Job& job);
+/// The range of releases that brings a setting, if it is newer than the job's; else empty.
+std::string_view release_that_brings(const Job& job, std::string_view setting);
 /// The releases, in ascending order.
 std::vector<KnownVersion> known_versions();
 

@@ -73,6 +73,7 @@ constexpr std::array k_causes = {
     RuleRow{"megatron.context_reduce_scatter", {Term::none, "context_parallel"}},
     RuleRow{"megatron.context_all_to_all", {Term::none, "context_parallel"}},
     RuleRow{"megatron.moe_quantiles", {Term::none, "expert_balance"}},
+    RuleRow{"megatron.moe_scores", {Term::none, "expert_balance"}},
     RuleRow{"megatron.expert_bias", {Term::none, "expert_balance"}},
     RuleRow{"megatron.moe_tokens_of_experts", {Term::none, "expert_balance"}},
     RuleRow{"megatron.moe_gather_of_tensor_ranks", {Term::none, "experts"}},

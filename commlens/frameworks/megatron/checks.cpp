@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/config/map_reader.hpp"
 #include "commlens/frameworks/megatron/behaviour.hpp"
 #include "commlens/frameworks/megatron/framework.hpp"
 #include "commlens/frameworks/megatron/options.hpp"
@@ -48,12 +49,13 @@ Result<void> check_expert_ranks(const Job& job) {
 struct NamedSetting {
   bool is_used;
   std::string_view argument;
+  std::string_view shown = {};  // empty: as `argument`
 };
 
 /// The first of these settings that is used.
 Result<void> check_unused(std::initializer_list<NamedSetting> settings, std::string_view why,
                           std::string_view instead = "leave it out") {
-  for (const auto& [is_used, argument] : settings) {
+  for (const auto& [is_used, argument, shown] : settings) {
     if (is_used) {
       return failure(fmt::format("'{}' {}; {}", argument, why, instead));
     }
@@ -65,7 +67,9 @@ Result<void> check_unused(std::initializer_list<NamedSetting> settings, std::str
 Result<void> check_oldest(const Job& job) {
   const Options& own = options(job);
   if (job.layout.cp > 1) {
-    return failure("the megatron rules do not cover context parallelism (--cp); use --cp 1");
+    return failure(
+        "the rules of Megatron core 0.7 do not cover context parallelism (--cp); use --cp 1, or take a newer "
+        "release, such as --framework megatron@0.19.2");
   }
   if (const std::string_view part = job.model.newer_part(); !part.empty()) {
     return failure(fmt::format("the megatron rules of core 0.7 have no {}", part));
@@ -98,21 +102,96 @@ Result<void> check_oldest(const Job& job) {
                       "leave it out, or take a newer release, such as --framework megatron@0.19.2");
 }
 
-/// What a newer release does not have yet, or has no rules here.
+/// Settings that came with a later release than the job's, or were sent otherwise before it.
+Result<void> check_release(const Job& job) {
+  const Options& own = options(job);
+  const auto balances = [&](std::string_view kind) {
+    return job.model.experts > 0 && std::count(own.balancing.begin(), own.balancing.end(), kind) > 0;
+  };
+  const bool recomputes = job.train.recompute == Recompute::selective;
+  const bool has_latents = job.model.latent.is_used();
+  const bool splits_latents = has_latents && own.is_transformer_engine && job.layout.tp > 1;
+  const std::vector<std::string>& modules = own.recompute_modules;
+  using Modules = std::vector<std::string>;
+  const bool is_default = modules == Modules{"core_attn"} || modules == Modules{"core_attn", "moe"};
+  const bool recomputes_shared = std::count(modules.begin(), modules.end(), "shared_experts") > 0;
+  const NamedSetting settings[] = {
+      {own.logs_params_norm, "log_params_norm"},
+      {own.is_muon, "optimizer", "optimizer muon"},
+      {own.is_megatron_fsdp, "use_megatron_fsdp"},
+      {own.is_torch_fsdp2, "use_torch_fsdp2"},
+      {balances("quantile_balancing"), "quantile_balancing",
+       "moe_router_load_balancing_type quantile_balancing"},
+      {own.moe_latent_hidden > 0, "moe_latent_size"},
+      {own.has_shared_expert_gate, "moe_shared_expert_gate"},
+      {own.scatters_by_all_to_all, "ddp_reduce_scatter_with_fp32_accumulation"},
+      {job.model.kv_heads < job.layout.tp && !job.model.latent.is_used(), "num_query_groups"},
+      {balances("global_aux_loss"), "global_aux_loss", "moe_router_load_balancing_type global_aux_loss"},
+      {own.overlaps_expert_exchange, "overlap_moe_expert_parallel_comm"},
+      {own.balancing.size() > 1, "moe_router_load_balancing_type"},
+      {recomputes && recomputes_shared, "shared_experts", "recompute_modules shared_experts"},
+      {splits_latents, "latent_attention_of_engine", "multi_latent_attention"},
+      {!own.stage_layout.empty(), "pipeline_model_parallel_layout"},
+      {own.mtp_layers > 0, "mtp_num_layers"},
+      {own.mtp_layers > 0 && job.model.experts > 0, "mtp_of_experts", "mtp_num_layers"},
+      {recomputes && !is_default, "recompute_modules"},
+      {job.model.experts > 0 && own.moe_dispatcher == "flex", "flex", "moe_token_dispatcher_type flex"},
+      {job.model.experts > 0 && own.router_dtype != DType::uint8, "moe_router_dtype"},
+      {own.pads_buckets, "ddp_pad_buckets_for_high_nccl_busbw"},
+      {own.cross_entropy == CrossEntropy::transformer_engine, "cross_entropy_fusion_impl"},
+      {own.has_expert_bias, "moe_router_enable_expert_bias"},
+      {balances("seq_aux_loss"), "seq_aux_loss", "moe_router_load_balancing_type seq_aux_loss"},
+      {own.embedding_counts_as_layer, "account_for_embedding_in_pipeline_split"},
+      {own.loss_counts_as_layer, "account_for_loss_in_pipeline_split"},
+      {own.instances > 1, "num_distributed_optimizer_instances"},
+      {own.overlap_param_gather, "overlap_param_gather"},
+      {own.expert_tp > 0 && own.expert_tp != job.layout.tp, "expert_tensor_parallel_size"},
+      {has_latents, "multi_latent_attention"},
+      {!own.moe_layers.empty(), "moe_layer_freq"}};
+  for (const auto& [is_used, argument, shown] : settings) {
+    const std::string_view since = is_used ? release_that_brings(job, argument) : std::string_view();
+    if (!since.empty()) {
+      return failure(
+          fmt::format("'{}' as it is set here has rules from Megatron core {} on, not in {}; leave it out, "
+                      "or take a newer release with --framework",
+                      shown.empty() ? argument : shown, since, behaviour(job).version.name));
+    }
+  }
+  return {};
+}
+
+/// What Megatron itself refuses (training/arguments.py, core/transformer/transformer_config.py).
+Result<void> check_arguments(const Job& job) {
+  const Options& own = options(job);
+  constexpr std::string_view modules =
+      "core_attn moe_act layernorm mla_up_proj mlp moe shared_experts gdn_qkv csa_attn";
+  for (const std::string& module : own.recompute_modules) {
+    if (!is_one_of(module, modules)) {
+      return failure(
+          fmt::format("'{}' is none of the recompute_modules: {}", module.substr(0, 100), modules));
+    }
+  }
+  for (const std::string& kind : own.cp_comm_types) {
+    if (!is_one_of(kind, "p2p all_gather allgather a2a a2a+p2p")) {
+      return failure(fmt::format("'{}' is none of the cp_comm_type: p2p, all_gather, a2a, a2a+p2p",
+                                 kind.substr(0, 100)));
+    }
+  }
+  if (own.overlap_param_gather && !own.is_core_loop && !own.is_megatron_fsdp) {
+    if (job.train.zero_stage == 0) {
+      return failure("overlap_param_gather needs the distributed optimizer; add use_distributed_optimizer");
+    }
+    if (!own.overlap_grad_reduce) {
+      return failure("overlap_param_gather needs overlap_grad_reduce; add it");
+    }
+  }
+  return {};
+}
+
+/// What the newer rules do not cover.
 Result<void> check_newer(const Job& job) {
   const Options& own = options(job);
-  const Behaviour& release = behaviour(job);
-  if (const Result<void> ok = check_unused(
-          {{own.mtp_layers > 0 && !release.has_mtp, "mtp_num_layers"},
-           {own.instances > 1 && !release.has_instances, "num_distributed_optimizer_instances"},
-           {own.overlap_param_gather && !release.has_overlapped_gathers, "overlap_param_gather"},
-           {own.logs_params_norm && !release.has_parameter_norm, "log_params_norm"},
-           {own.is_megatron_fsdp && !release.has_sharded_parameters, "use_megatron_fsdp"},
-           {own.is_torch_fsdp2 && !release.has_sharded_parameters, "use_torch_fsdp2"},
-           {own.is_muon && !release.has_sharded_parameters, "optimizer muon"},
-           {own.pads_buckets && !release.has_bucket_padding, "ddp_pad_buckets_for_high_nccl_busbw"}},
-          fmt::format("has no rules here for Megatron core {}", release.version.name));
-      !ok) {
+  if (const Result<void> ok = check_release(job); !ok) {
     return ok;
   }
   if (const Result<void> ok =
@@ -124,6 +203,9 @@ Result<void> check_newer(const Job& job) {
                         {own.rerun_mode == "report_stats", "rerun_mode report_stats"}},
                        "has no rules here");
       !ok) {
+    return ok;
+  }
+  if (const Result<void> ok = check_arguments(job); !ok) {
     return ok;
   }
   if (own.is_megatron_fsdp || own.is_torch_fsdp2) {
@@ -287,7 +369,7 @@ Reasons unverified_of_oldest(const Job& job) {
   const auto is_used = [](double coefficient) { return coefficient != 0; };
   const std::vector<double>& balancing = own.balancing_coefficients;
   add(reasons, std::any_of(balancing.begin(), balancing.end(), is_used), "moe-aux-loss-coeff");
-  add(reasons, own.z_loss_coefficient != 0, "moe-z-loss-coeff");
+  add(reasons, own.has_z_loss, "moe-z-loss-coeff");
   add(reasons, own.handles_signals || own.exit_minutes > 0, "exit-signal-handler and exit-duration-in-mins");
   return reasons;
 }
@@ -303,6 +385,11 @@ std::vector<std::string> unverified(const Job& job) {
   add(reasons, job.layout.cp > 1, "context parallelism");
   add(reasons, own.is_transformer_engine, "layers of Transformer Engine");
   add(reasons, own.overlaps_tp, "tp-comm-overlap");
+  add(reasons, own.writes_timers && (own.timing_level > 0 || behaviour(job).gathers_timers),
+      "log-timers-to-tensorboard");
+  const bool is_gathered_to_save = own.overlap_param_gather && job.train.zero_stage > 0;
+  add(reasons, is_gathered_to_save && own.save_interval > 0 && own.save_interval < job.iterations,
+      "the gathers around a checkpoint, with overlap-param-gather");
   const FirstOverflows overflows = first_overflows(job);
   add(reasons, overflows.possible > overflows.sure && job.iterations > overflows.sure,
       "which of the first steps overflow in fp16");

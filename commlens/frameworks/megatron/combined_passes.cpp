@@ -8,7 +8,8 @@ namespace commlens::megatron {
 void ChunkPasses::route(std::int64_t layer, bool has_gradients) {
   use(Module::router, layer);
   work_.forward({ModulePart::router});
-  experts_.route(has_gradients);
+  const RouterPass trained = has_gradients ? RouterPass::with_gradients : RouterPass::without_gradients;
+  experts_.route(is_training_ ? trained : RouterPass::evaluation);
   experts_.count_tokens();
 }
 

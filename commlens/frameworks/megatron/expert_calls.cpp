@@ -10,6 +10,8 @@ namespace {
 const Rule k_balancing{
     "megatron.moe_tokens_of_experts",
     k_new_source<"core/transformer/moe/router.py:419 get_tokens_per_expert_and_token_count">};
+const Rule k_scores{"megatron.moe_scores",
+                    k_source_text<"megatron", Literal{"core_v0.13.0"}, "core/transformer/moe/moe_utils.py">};
 const Rule k_quantiles{"megatron.moe_quantiles", k_new_source<"core/transformer/moe/router.py:348">};
 const Rule k_counts{"megatron.moe_tokens_per_expert",
                     k_new_source<"core/transformer/moe/token_dispatcher.py:565">};
@@ -36,12 +38,13 @@ ExpertCalls::ExpertCalls(ProgramBuilder& out, const MegatronGroups& groups, cons
       width_(options_.moe_latent_hidden > 0 ? options_.moe_latent_hidden : job.model.hidden),
       probability_(options_.router_dtype == DType::uint8 ? job.train.dtype : options_.router_dtype) {}
 
-void ExpertCalls::route(bool has_gradients) const {
+void ExpertCalls::route(RouterPass pass) const {
   const bool sees_sequence = out_.tables().groups.size(groups_.tp_cp) > 1;
   if (sees_sequence && options_.balancing.front() == "quantile_balancing") {
     out_.all_gather(groups_.tp_cp, {tokens_ * job_.model.experts}, DType::fp32, k_quantiles, "router logits");
   }
-  if (!has_gradients && !behaviour_.sums_without_gradients) {
+  const bool is_repeated = pass == RouterPass::without_gradients;
+  if (pass == RouterPass::evaluation || (is_repeated && !behaviour_.sums_without_gradients)) {
     return;
   }
   constexpr std::string_view kinds[] = {"aux_loss", "seq_aux_loss", "global_aux_loss"};
@@ -54,11 +57,31 @@ void ExpertCalls::route(bool has_gradients) const {
           at < options_.balancing_coefficients.size() && options_.balancing_coefficients[at] != 0;
       const GroupId group = kind == "global_aux_loss" ? groups_.tp_dp_cp : groups_.tp_cp;
       const bool is_alone = out_.tables().groups.size(group) == 1;
-      if ((is_active && !is_alone) || behaviour_.sums_without_coefficient) {
+      if (is_active && gathers_scores()) {
+        out_.all_gather(group, {tokens_ * job_.model.experts}, type_of_scores(), k_scores,
+                        "scores of tokens");
+      } else if ((is_active && !is_alone) || behaviour_.sums_without_coefficient) {
         const std::int64_t rows = kind == "seq_aux_loss" ? job_.train.micro_batch : 1;
         out_.all_reduce(group, {rows * job_.model.experts}, DType::int64, k_balancing, kind);
       }
     }
+  }
+}
+
+/// For the loss of sequences, in older releases.
+bool ExpertCalls::gathers_scores() const {
+  return behaviour_.has_one_balance && options_.balancing.front() == "seq_aux_loss" &&
+         out_.tables().groups.size(groups_.tp_cp) > 1;
+}
+
+DType ExpertCalls::type_of_scores() const {
+  return behaviour_.keeps_type_of_scores && options_.has_sigmoid_scores ? probability_ : DType::fp32;
+}
+
+void ExpertCalls::route_gradient() const {
+  if (gathers_scores() && options_.balancing_coefficients.front() != 0) {
+    out_.reduce_scatter(groups_.tp_cp, {tokens_ * job_.model.experts}, type_of_scores(), k_scores,
+                        "gradient of scores");
   }
 }
 
@@ -127,13 +150,19 @@ void ExpertCalls::dispatch() const {
   }
 }
 
+/// Weighted by probabilities; Transformer Engine's experts turn the result back into the model's type.
+DType ExpertCalls::type_of_outputs() const {
+  const bool is_weighted = behaviour_.exchanges_probabilities && !options_.is_transformer_engine;
+  return is_weighted ? probability_ : job_.train.dtype;
+}
+
 void ExpertCalls::run(const std::function<void()>& compute) const {
   gather_over_tensor_ranks(width_, job_.train.dtype, "expert input");
   if (behaviour_.exchanges_probabilities) {
     gather_over_tensor_ranks(1, probability_, "expert probabilities");
   }
   compute();
-  scatter_over_tensor_ranks(width_, job_.train.dtype, "expert output");
+  scatter_over_tensor_ranks(width_, type_of_outputs(), "expert output");
 }
 
 void ExpertCalls::combine() const { exchange(width_, job_.train.dtype, "combine"); }
@@ -141,7 +170,7 @@ void ExpertCalls::combine() const { exchange(width_, job_.train.dtype, "combine"
 void ExpertCalls::combine_gradient() const { exchange(width_, job_.train.dtype, "combine gradient"); }
 
 void ExpertCalls::run_backward(const std::function<void()>& compute) const {
-  gather_over_tensor_ranks(width_, job_.train.dtype, "expert output gradient");
+  gather_over_tensor_ranks(width_, type_of_outputs(), "expert output gradient");
   compute();
   if (behaviour_.exchanges_probabilities) {
     scatter_over_tensor_ranks(1, probability_, "expert probability gradient");
@@ -156,15 +185,17 @@ void ExpertCalls::dispatch_gradient() const {
   exchange(width_, job_.train.dtype, "dispatch gradient");
 }
 
-void ExpertCalls::forward(const std::function<void()>& compute) const {
+void ExpertCalls::forward(const std::function<void()>& compute, const std::function<void()>& between) const {
   if (is_alltoall()) {
     dispatch();
+    between();
     run(compute);
     return combine();
   }
   const bool is_shared =
       options_.moe_dispatcher == "allgather" && out_.tables().groups.size(groups_.tp_ep) > 1;
   if (!is_shared) {
+    between();
     return compute();
   }
   if (behaviour_.gathers_expert_map) {
@@ -175,25 +206,29 @@ void ExpertCalls::forward(const std::function<void()>& compute) const {
     gather_all(job_.model.top_k, probability_, "router probabilities");
   }
   gather_all(width_, job_.train.dtype, "hidden states");
+  between();
   compute();
   // Weighted by probabilities, in their dtype.
   scatter_all(width_, behaviour_.gathers_expert_map ? probability_ : job_.train.dtype, "expert output");
 }
 
-void ExpertCalls::backward(const std::function<void()>& compute) const {
+void ExpertCalls::backward(const std::function<void()>& compute, const std::function<void()>& between) const {
   if (is_alltoall()) {
     combine_gradient();
     run_backward(compute);
+    between();
     return dispatch_gradient();
   }
   const bool is_shared =
       options_.moe_dispatcher == "allgather" && out_.tables().groups.size(groups_.tp_ep) > 1;
   if (!is_shared) {
-    return compute();
+    compute();
+    return between();
   }
   gather_all(width_, behaviour_.gathers_expert_map ? probability_ : job_.train.dtype,
              "expert output gradient");
   compute();
+  between();
   scatter_all(width_, job_.train.dtype, "hidden state gradient");
   scatter_all(behaviour_.gathers_expert_map ? job_.model.experts : job_.model.top_k, probability_,
               "router probability gradient");

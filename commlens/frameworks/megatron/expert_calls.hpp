@@ -11,6 +11,10 @@
 
 namespace commlens::megatron {
 
+/// Whether the router's pass is one of training with gradients, the first one of what is computed again, or
+/// one of an evaluation.
+enum class RouterPass : std::uint8_t { with_gradients, without_gradients, evaluation };
+
 /// What a mixture of experts sends for one micro-batch, besides its shared experts: the balancing losses of
 /// the router, dispatch and combination of tokens. T = b s / c (/ t under sequence parallelism) tokens of
 /// this rank. Source: core/transformer/moe/{router,token_dispatcher}.py.
@@ -19,13 +23,15 @@ class ExpertCalls {
   /// All outlive it.
   ExpertCalls(ProgramBuilder& out, const MegatronGroups& groups, const Job& job);
 
-  /// The router. `has_gradients`: not the first pass of what is computed again.
-  void route(bool has_gradients) const;
+  void route(RouterPass pass) const;
+  /// What the balancing loss adds to the backward pass of the router.
+  void route_gradient() const;
   /// Counts of tokens, ahead of the exchange.
   void count_tokens() const;
   /// Tokens there, the experts, results back; `compute` writes the experts' kernels.
-  void forward(const std::function<void()>& compute) const;
-  void backward(const std::function<void()>& compute) const;
+  /// `between` what is done while tokens are dispatched (Behaviour::SharedExperts).
+  void forward(const std::function<void()>& compute, const std::function<void()>& between) const;
+  void backward(const std::function<void()>& compute, const std::function<void()>& between) const;
 
   // The parts of the alltoall dispatcher, one after the other forward and backward.
   bool is_alltoall() const { return options_.moe_dispatcher == "alltoall"; }
@@ -43,6 +49,9 @@ class ExpertCalls {
     std::string_view scattered;
     std::string_view back;
   };
+  bool gathers_scores() const;
+  DType type_of_scores() const;
+  DType type_of_outputs() const;
   bool has_equal_sizes() const { return options_.pads_to_capacity && options_.expert_capacity > 0; }
   /// Elements of what a token takes along, of all tokens that are sent.
   std::int64_t routed(std::int64_t width) const;

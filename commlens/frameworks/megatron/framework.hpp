@@ -21,6 +21,8 @@ void adopt(Job& job);
 void prepare(Job& job);
 void settle(Job& job);
 std::int64_t gradient_bytes(const Job& job);
+ExpertLayers expert_layers(const Job& job);
+void drop_recomputed(const Job& job, KeptActivations& kept);
 HeldStage held(const Job& job, std::int64_t stage);
 std::string setting_text(const Job& job, Setting setting);
 std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic);

@@ -39,6 +39,20 @@ class MetricWriter {
 
   void write() {
     const std::vector<std::string>& kinds = stage_.options.balancing;
+    if (stage_.behaviour.has_one_balance) {
+      // Before 0.12 the tracker's own order: the router's z loss comes first.
+      const bool is_z_first = stage_.behaviour.idle_metrics != IdleMetrics::stages;
+      if (is_z_first) {
+        z_loss();
+      }
+      if (kinds.front() == "aux_loss" || kinds.front() == "seq_aux_loss") {
+        balancing(kinds.front(), stage_.groups.tp_cp, false);
+      }
+      if (!is_z_first) {
+        z_loss();
+      }
+      return;
+    }
     // The name of a single kind is searched for as a part of it (training.py:2762).
     const bool is_single = kinds.size() == 1;
     const auto is_named = [&](std::string_view kind) {
@@ -58,13 +72,7 @@ class MetricWriter {
     if (is_named("global_aux_loss")) {
       balancing("global_aux_loss", stage_.groups.tp_dp_cp, true);
     }
-    if (stage_.options.z_loss_coefficient != 0) {
-      over_stages();
-      if (stage_.moe_layers() > 0) {
-        average(stage_.groups.tp_dp_cp);
-      }
-      average_of_all(false, false);
-    }
+    z_loss();
   }
 
  private:
@@ -86,15 +94,38 @@ class MetricWriter {
     if (!is_active && idle == IdleMetrics::none) {
       return;
     }
-    over_stages();
     const bool is_recorded = (is_active || idle == IdleMetrics::stages_and_tokens) && stage_.moe_layers() > 0;
-    if (is_recorded) {
+    is_idle_ = !is_active;
+    over_stages();
+    if (is_recorded && !is_alone(group)) {
       stage_.out.all_reduce(group, elements(), DType::fp32, k_metric, "expert metric");
     }
     average_of_all(is_recorded, is_active && spans_data);
+    is_idle_ = false;
   }
 
-  Elements elements() const { return {stage_.job.model.layers + stage_.options.mtp_layers}; }
+  void z_loss() {
+    if (!stage_.options.has_z_loss) {
+      return;
+    }
+    over_stages();
+    if (stage_.behaviour.averages_z_loss && stage_.moe_layers() > 0) {
+      average(stage_.groups.tp_dp_cp);
+    }
+    average_of_all(false, false);
+  }
+
+  /// Older releases give their tracker no group where a rank is alone in it.
+  bool is_alone(GroupId group) const {
+    const Behaviour& release = stage_.behaviour;
+    return release.has_one_balance && !release.sums_without_coefficient &&
+           stage_.out.tables().groups.size(group) == 1;
+  }
+
+  Elements elements() const {
+    const bool has_mtp = !is_idle_ || stage_.behaviour.counts_idle_mtp_metrics;
+    return {stage_.job.model.layers + (has_mtp ? stage_.options.mtp_layers : 0)};
+  }
   void over_stages() {
     stage_.out.all_reduce(stage_.groups.pp, elements(), DType::fp32, k_metric, "expert metric");
   }
@@ -123,10 +154,14 @@ class MetricWriter {
           average(stage_.groups.dp_cp);
         }
         break;
+      case AveragedMetrics::all_over_data_and_context:
+        average(stage_.groups.dp_cp);
+        break;
     }
   }
 
   const StageContext& stage_;
+  bool is_idle_ = false;  // the metric at work has a coefficient of 0
 };
 
 void write_mtp_metrics(const StageContext& stage) {
@@ -176,15 +211,19 @@ void write_log(const StageContext& stage, bool is_logged) {
   }
 }
 
-void write_exit_checks(const StageContext& stage) {
-  if (stage.options.handles_signals) {
-    stage.out.all_gather(stage.groups.world, {1}, DType::int32, k_signals, "signals");
-  }
+void write_time_limit(const StageContext& stage) {
   if (stage.options.exit_minutes > 0) {
     stage.out.set_reduction(Reduction::max);
     stage.out.all_reduce(stage.groups.world, {1}, DType::int32, k_time_limit, "time limit");
     stage.out.set_reduction(Reduction::sum);
   }
+}
+
+void write_exit_checks(const StageContext& stage) {
+  if (stage.options.handles_signals) {
+    stage.out.all_gather(stage.groups.world, {1}, DType::int32, k_signals, "signals");
+  }
+  write_time_limit(stage);
 }
 
 }  // namespace commlens::megatron

@@ -140,11 +140,20 @@ class ParameterWriter {
     add_matrix(Module::router, model.experts, model.hidden, shares_.sequence_parallel);
     const std::int64_t width = model.expert_hidden() / shares_.expert_tp;
     const std::int64_t inputs = own.moe_latent_hidden > 0 ? own.moe_latent_hidden : model.hidden;
-    for (std::int64_t expert = 0; expert < shares_.local_experts; ++expert) {
-      add_matrix(Module::expert_fc1, gates() * width, inputs);
+    const auto add_expert = [&](Module module) {
+      const bool is_first = module == Module::expert_fc1;
+      add_matrix(module, is_first ? gates() * width : inputs, is_first ? inputs : width);
       result_.back().is_expert = shares_.splits_experts;
-      add_matrix(Module::expert_fc2, inputs, width);
-      result_.back().is_expert = shares_.splits_experts;
+    };
+    // Transformer Engine groups the first matrices of all experts, then the second ones.
+    for (const Module module : {Module::expert_fc1, Module::expert_fc2}) {
+      for (std::int64_t expert = 0; own.groups_experts && expert < shares_.local_experts; ++expert) {
+        add_expert(module);
+      }
+    }
+    for (std::int64_t expert = 0; !own.groups_experts && expert < shares_.local_experts; ++expert) {
+      add_expert(Module::expert_fc1);
+      add_expert(Module::expert_fc2);
     }
     if (own.shared_expert_hidden > 0) {
       if (own.has_shared_expert_gate) {

@@ -17,8 +17,8 @@ enum class Sharding : std::uint8_t { no_shard, optim, optim_grads, optim_grads_p
 enum class CrossEntropy : std::uint8_t { unfused, native, transformer_engine };
 
 /// Megatron's own settings, by topic, each with its argument. The distributed optimizer is its name for ZeRO
-/// stage 1 (TrainConfig::zero_stage), distribute-saved-activations for partitioned activations. Arguments
-/// that older releases lack are in `first_release` of checks.cpp.
+/// stage 1 (TrainConfig::zero_stage), distribute-saved-activations for partitioned activations. What older
+/// releases lack is in `Behaviour::brings`.
 struct Options {
   // What runs.
   bool is_script = false;  // pretrain_gpt.py: bf16 switches gradients_in_fp32 on (arguments.py)
@@ -83,11 +83,13 @@ struct Options {
   std::string flex_backend = "deepep";                 // moe-flex-dispatcher-backend
   std::vector<std::string> balancing = {"aux_loss"};   // moe-router-load-balancing-type
   std::vector<double> balancing_coefficients = {0.0};  // moe-aux-loss-coeff
-  double z_loss_coefficient = 0;                       // moe-z-loss-coeff
+  bool has_z_loss = false;                             // moe-z-loss-coeff, 0 too
+  bool has_sigmoid_scores = false;                     // moe-router-score-function sigmoid
   bool has_expert_bias = false;                        // moe-router-enable-expert-bias
   DType router_dtype = DType::uint8;                   // moe-router-dtype: fp32, fp64; uint8: as the model
   double expert_capacity = 0;                          // moe-expert-capacity-factor; 0: none
   bool pads_to_capacity = false;                       // moe-pad-expert-input-to-capacity
+  bool groups_experts = false;                         // moe-grouped-gemm
   bool has_shared_expert_gate = false;                 // moe-shared-expert-gate
   bool overlaps_shared_expert = false;                 // moe-shared-expert-overlap
 
@@ -96,6 +98,8 @@ struct Options {
   std::string rerun_mode;          // rerun-mode: disabled, validate_results, report_stats; empty: the default
   std::int64_t log_interval = 100;
   int timing_level = 0;                // timing-log-level
+  bool writes_timers = false;          // log-timers-to-tensorboard
+  std::int64_t save_interval = 0;      // save-interval with save; 0: none is saved within the job
   bool barriers_at_level1 = true;      // (no-)barrier-with-level-1-timing
   bool logs_params_norm = false;       // log-params-norm
   bool logs_zeros = false;             // log-num-zeros-in-grad

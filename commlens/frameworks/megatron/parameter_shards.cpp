@@ -147,9 +147,10 @@ void ParameterShards::start() {
   }
 }
 
-void ParameterShards::begin(bool is_first) {
+void ParameterShards::begin(bool is_first, bool follows_evaluation) {
   is_first_ = is_first;
-  is_gathered_ = is_own() && !is_first;  // by the step before
+  // By the step before, unless an evaluation used it.
+  is_gathered_ = is_own() && !is_first && !(follows_evaluation && shards_parameters());
   has_run_ = false;
 }
 
@@ -207,7 +208,13 @@ void ParameterShards::backward_ends(bool is_last_micro_batch) {
   reduce(units_[1]);
 }
 
+void ParameterShards::evaluate() {
+  forward();
+  is_gathered_ = is_gathered_ && !shards_parameters();
+}
+
 void ParameterShards::step_ends() {
+  is_gathered_ = is_own();
   for (const Unit& unit : units_) {
     if (is_own()) {
       gather(unit);

@@ -15,9 +15,11 @@ class ParameterShards {
 
   /// Once, behind the start of the model.
   void start();
-  void begin(bool is_first);
+  /// An iteration: the first one, or one behind an evaluation.
+  void begin(bool is_first, bool follows_evaluation);
   /// Ahead of a pass of a micro-batch, and behind its backward pass.
   void forward();
+  void evaluate();
   void backward();
   void backward_ends(bool is_last_micro_batch);
   void step_ends();

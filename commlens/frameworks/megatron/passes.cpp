@@ -23,6 +23,8 @@ const Rule k_saved_input{"megatron.distributed_saved_activation",
 const Rule k_accuracy{"megatron.mtp_accuracy",
                       k_new_source<"core/transformer/multi_token_prediction.py:502">};
 
+using SharedExperts = Behaviour::SharedExperts;
+
 }  // namespace
 
 ChunkPasses::ChunkPasses(ProgramBuilder& out, const MegatronGroups& groups, const Job& job, ChunkLayout chunk)
@@ -30,6 +32,7 @@ ChunkPasses::ChunkPasses(ProgramBuilder& out, const MegatronGroups& groups, cons
       groups_(groups),
       job_(job),
       options_(options(job)),
+      behaviour_(behaviour(job)),
       chunk_(chunk),
       tensor_(out, groups, job, options_.overlaps_tp),
       ends_(out, groups, job),
@@ -70,6 +73,10 @@ bool ChunkPasses::is_moe(std::int64_t layer) const {
 
 bool ChunkPasses::overlaps_shared() const {
   return options_.overlaps_shared_expert && options_.shared_expert_hidden > 0;
+}
+
+bool ChunkPasses::runs_shared(SharedExperts place) const {
+  return options_.shared_expert_hidden > 0 && !overlaps_shared() && behaviour_.shared_experts == place;
 }
 
 void ChunkPasses::forward(std::int32_t micro_batch, const Hook& before) {
@@ -187,8 +194,7 @@ void ChunkPasses::forward_shared(std::int64_t layer) {
 }
 
 void ChunkPasses::forward_experts(std::int64_t layer, bool has_gradients) {
-  const bool has_shared = options_.shared_expert_hidden > 0;
-  if (has_shared && !overlaps_shared()) {
+  if (runs_shared(SharedExperts::ahead)) {
     forward_shared(layer);
   }
   route(layer, has_gradients);
@@ -196,7 +202,15 @@ void ChunkPasses::forward_experts(std::int64_t layer, bool has_gradients) {
     use(Module::shared_fc1, layer);
     tensor_.enter_column(activation_, "shared_experts.linear_fc1");
   }
-  experts_.forward([&] { compute_experts(layer); });
+  const auto between = [&] {
+    if (runs_shared(SharedExperts::between)) {
+      forward_shared(layer);
+    }
+  };
+  experts_.forward([&] { compute_experts(layer); }, between);
+  if (runs_shared(SharedExperts::behind)) {
+    forward_shared(layer);
+  }
   if (overlaps_shared()) {
     use(Module::shared_fc2, layer);
     tensor_.leave_row(activation_, "shared_experts.linear_fc2");
@@ -238,7 +252,7 @@ void ChunkPasses::cross_entropy() {
 }
 
 void ChunkPasses::measure_accuracy() {
-  if (behaviour(job_).measures_mtp_accuracy && tensor_.is_split()) {
+  if (behaviour_.measures_mtp_accuracy && tensor_.is_split()) {
     out_.all_gather(groups_.tp, {positions_}, job_.train.dtype, k_accuracy, "best logit");
     out_.all_gather(groups_.tp, {positions_}, DType::int64, k_accuracy, "best token");
   }
@@ -374,7 +388,6 @@ void ChunkPasses::backward_shared(std::int64_t layer) {
 }
 
 void ChunkPasses::backward_experts(std::int64_t layer) {
-  const bool has_shared = options_.shared_expert_hidden > 0;
   if (recomputes("moe")) {
     const Hook* const finished = std::exchange(hook_, nullptr);
     out_.set_phase(Phase::recompute, micro_batch_);
@@ -386,15 +399,24 @@ void ChunkPasses::backward_experts(std::int64_t layer) {
     tensor_.enter_row_gradient(activation_, "shared_experts.linear_fc2");
     finish(Module::shared_fc2, layer);
   }
-  experts_.backward([&] { compute_experts_backward(layer); });
+  if (runs_shared(SharedExperts::behind)) {
+    backward_shared(layer);
+  }
+  const auto between = [&] {
+    if (runs_shared(SharedExperts::between)) {
+      backward_shared(layer);
+    }
+  };
+  experts_.backward([&] { compute_experts_backward(layer); }, between);
   work_.backward({ModulePart::router});
+  experts_.route_gradient();
   finish(Module::router, layer);
-  if (has_shared && overlaps_shared()) {
+  if (overlaps_shared()) {
     // The gathered input is kept.
     tensor_.scatter_sequence_gradient(activation_, "shared_experts.linear_fc1");
     finish(Module::shared_fc1, layer);
     finish(Module::shared_gate, layer);
-  } else if (has_shared) {
+  } else if (runs_shared(SharedExperts::ahead)) {
     backward_shared(layer);
   }
 }

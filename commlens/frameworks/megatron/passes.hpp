@@ -66,6 +66,7 @@ class ChunkPasses {
   void backward_scores(std::int64_t layer);
   bool is_moe(std::int64_t layer) const;
   bool overlaps_shared() const;
+  bool runs_shared(Behaviour::SharedExperts place) const;
   void use(Module module, std::int64_t layer) const;
   void finish(Module module, std::int64_t layer) const;
   std::function<void(Pass)> kernels(ModulePart part);
@@ -74,6 +75,7 @@ class ChunkPasses {
   const MegatronGroups& groups_;
   const Job& job_;
   const Options& options_;
+  const Behaviour& behaviour_;
   ChunkLayout chunk_;
   TensorCalls tensor_;  // of layers
   TensorCalls ends_;    // of embedding and head

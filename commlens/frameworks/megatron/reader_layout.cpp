@@ -150,11 +150,21 @@ void read_experts(MapReader& arguments, Job& job) {
       own.balancing_coefficients.push_back(*coefficient);
     }
   }
-  arguments.read("moe_z_loss_coeff", own.z_loss_coefficient);
+  double z_loss_coefficient = 0;
+  arguments.read("moe_z_loss_coeff", z_loss_coefficient);
+  const ConfigNode* const z_loss = arguments.node("moe_z_loss_coeff");
+  own.has_z_loss = z_loss != nullptr && as_number(*z_loss).has_value();
+  if (const ConfigNode* const scores = arguments.node("moe_router_score_function")) {
+    own.has_sigmoid_scores = scores->text != "softmax";
+  }
   arguments.read("moe_router_enable_expert_bias", own.has_expert_bias);
   arguments.choose("moe_router_dtype", {{"fp32", DType::fp32}, {"fp64", DType::fp64}}, own.router_dtype);
   arguments.read("moe_expert_capacity_factor", own.expert_capacity);
   arguments.read("moe_pad_expert_input_to_capacity", own.pads_to_capacity);
+  arguments.read("moe_grouped_gemm", own.groups_experts);
+  if (own.groups_experts && !own.is_transformer_engine) {
+    arguments.skip("moe_grouped_gemm");
+  }
   arguments.read("moe_shared_expert_gate", own.has_shared_expert_gate);
   arguments.read("moe_shared_expert_overlap", own.overlaps_shared_expert);
 }

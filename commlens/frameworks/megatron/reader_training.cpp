@@ -181,10 +181,10 @@ void read_loop(MapReader& arguments, Job& job) {
     arguments.skip("eval_iters");
     own.eval_iterations = 0;
   }
-  bool writes_timers = false;  // gathers each timer once more for TensorBoard
-  arguments.read("log_timers_to_tensorboard", writes_timers);
-  if (writes_timers && own.timing_level > 0) {
-    arguments.skip("log_timers_to_tensorboard");
+  arguments.read("log_timers_to_tensorboard", own.writes_timers);
+  if (const ConfigNode* const interval = arguments.node("save_interval");
+      interval != nullptr && arguments.has("save")) {
+    own.save_interval = static_cast<std::int64_t>(as_number(*interval).value_or(0));
   }
 }
 

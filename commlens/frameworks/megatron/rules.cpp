@@ -51,7 +51,10 @@ class OtherPrograms {
     const Period logged{own.log_interval - 1, own.log_interval};
     const Period evaluated{own.eval_interval - 1, own.eval_interval};
     const Period after{own.eval_interval, own.eval_interval};
-    const bool is_changed_after = evaluates && own.overlap_param_gather && stage_.is_distributed();
+    const bool gathers_layers = own.is_megatron_fsdp && own.sharding == Sharding::optim_grads_params;
+    const bool gathers_buckets = own.overlap_param_gather && stage_.is_distributed();
+    const bool is_changed_after = evaluates && (gathers_layers || gathers_buckets);
+    follows_always_ = is_changed_after && own.eval_interval == 1;
     const bool logs = has_script && own.log_interval > 1;
     if (logs && evaluates) {
       add(both(logged, evaluated, stage_.job.iterations), {.is_logged = true, .is_evaluated = true});
@@ -60,9 +63,6 @@ class OtherPrograms {
       }
     }
     const bool always_logs = has_script && own.log_interval == 1;
-    if (evaluates && is_changed_after && own.eval_interval == 1) {
-      add(Period{1, 1}, {.is_logged = always_logs, .is_evaluated = true, .follows_evaluation = true});
-    }
     if (evaluates) {
       add(evaluated, {.is_logged = always_logs, .is_evaluated = true});
     }
@@ -80,19 +80,29 @@ class OtherPrograms {
     if (!period || period->first >= stage_.job.iterations) {
       return;
     }
-    kind.is_first = period->first == 0;
-    kind.is_first_step = kind.is_first;
-    runner_.write_iteration(kind);
-    programs_.push_back(
-        {static_cast<Iteration>(period->first), kind.is_first ? 0 : period->every, stage_.out.take()});
-    if (kind.is_first && period->every > 0) {
+    if (period->first > 0) {
+      kind.follows_evaluation |= follows_always_;
+      write(*period, kind);
+      return;
+    }
+    IterationKind first = kind;
+    first.is_first = first.is_first_step = true;
+    first.is_logged |= stage_.behaviour.logs_first_iteration;
+    write(Period{0, 0}, first);
+    if (period->every > 0) {
       add(Period{period->every, period->every}, kind);
     }
+  }
+
+  void write(const Period& period, const IterationKind& kind) {
+    runner_.write_iteration(kind);
+    programs_.push_back({static_cast<Iteration>(period.first), period.every, stage_.out.take()});
   }
 
   const StageContext& stage_;
   StageRunner& runner_;
   std::vector<OtherProgram> programs_;
+  bool follows_always_ = false;  // an evaluation each iteration
 };
 
 StagePrograms write_stage(const std::vector<ChunkLayout>& chunks, std::int64_t stage, Plan& plan) {
@@ -106,7 +116,7 @@ StagePrograms write_stage(const std::vector<ChunkLayout>& chunks, std::int64_t s
   const std::int64_t skipped = std::min(first_overflows(context.job).sure, context.job.iterations);
   const auto add = [&](IterationKind kind) {
     kind.is_first = programs.iterations.empty();
-    kind.is_logged = logs || kind.is_first;
+    kind.is_logged = logs || (kind.is_first && context.behaviour.logs_first_iteration);
     runner.write_iteration(kind);
     programs.iterations.push_back(out.take());
   };
@@ -148,6 +158,7 @@ FrameworkRules rules() {
       .name = k_name,
       .engine = k_name,
       .versions = known_versions(),
+      .default_version = known_versions().size() - 1,
       .base = "",
       .check = check,
       .unverified = unverified,
@@ -160,7 +171,10 @@ FrameworkRules rules() {
                    .has_sequence_parallelism = has_sequence_parallelism,
                    .takes_uneven_stages = true,
                    .splits_heads_of_groups = true},
-      .memory = {.gradient_bytes = gradient_bytes, .held = held},
+      .memory = {.gradient_bytes = gradient_bytes,
+                 .expert_layers = expert_layers,
+                 .drop_recomputed = drop_recomputed,
+                 .held = held},
       .advice = {.place = "of Megatron", .setting = setting_text, .changes = advised_changes},
       .variations = add_variations,
       .case_file = {.arguments = k_name,

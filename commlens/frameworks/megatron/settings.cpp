@@ -95,8 +95,11 @@ std::string setting_text(const Job& job, Setting setting) {
       return fmt::format("--tensor-model-parallel-size {} --pipeline-model-parallel-size {} of Megatron",
                          job.layout.tp, job.layout.pp);
     case Setting::virtual_stages:
-      return fmt::format("--num-layers-per-virtual-pipeline-stage {} of Megatron",
-                         job.model.layers / job.layout.pp / job.layout.virtual_stages);
+      return release_that_brings(job, "num_virtual_stages_per_pipeline_rank").empty()
+                 ? fmt::format("--num-virtual-stages-per-pipeline-rank {} of Megatron",
+                               job.layout.virtual_stages)
+                 : fmt::format("--num-layers-per-virtual-pipeline-stage {} of Megatron",
+                               job.model.layers / job.layout.pp / job.layout.virtual_stages);
     case Setting::bucket:
     case Setting::persistence_threshold:
       break;

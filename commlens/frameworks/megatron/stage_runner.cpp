@@ -68,7 +68,7 @@ void StageRunner::write_iteration(const IterationKind& kind) {
   // The hooks that gather parameters are there from the first step on that was not skipped.
   gradients_.begin(kind.is_first, kind.follows_evaluation || kind.overflows || kind.is_first_step);
   if (shards_) {
-    shards_->begin(kind.is_first);
+    shards_->begin(kind.is_first, kind.follows_evaluation);
   }
   out_.set_reduction(Reduction::sum);
   out_.set_phase(Phase::other);
@@ -148,7 +148,7 @@ void StageRunner::run_forward(const Action& action) {
   set_phase(true);
   write_batch(stage_, chunk);
   if (shards_) {
-    shards_->forward();
+    is_training_ ? shards_->forward() : shards_->evaluate();
   }
   if (is_training_) {
     chunks_[chunk].forward(micro_batch_, use_hook(action.chunk));
@@ -269,6 +269,7 @@ void StageRunner::write_evaluation() {
     if (stage_.behaviour.reports_loss_once && stage_.is_last()) {
       out_.all_reduce(stage_.groups.dp_cp, {2}, DType::fp32, k_evaluated_loss, "loss and tokens");
     }
+    write_time_limit(stage_);
   }
   out_.all_gather(stage_.groups.world, {1}, DType::fp32, k_evaluation_timer, "timers");
   barrier();

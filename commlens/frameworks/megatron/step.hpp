@@ -21,6 +21,8 @@ void write_step(const StageContext& stage, GradientSync& gradients, ParameterSha
 /// training_log. `is_logged`: of an iteration whose times are printed.
 void write_log(const StageContext& stage, bool is_logged);
 
+/// The vote on exit-duration-in-mins, also of each iteration of an evaluation.
+void write_time_limit(const StageContext& stage);
 /// Signals and the time limit, at the end of an iteration.
 void write_exit_checks(const StageContext& stage);
 

@@ -38,7 +38,7 @@ constexpr std::string_view k_irrelevant =
     "log_loss_scale_to_tensorboard log_memory_to_tensorboard log_progress log_throughput "
     "log_timers_to_tensorboard log_validation_ppl_to_tensorboard log_world_size_to_tensorboard "
     "manual_gc manual_gc_eval manual_gc_interval mask_prob masked_softmax_fusion "
-    "merge_file mmap_bin_files mock_data moe_grouped_gemm moe_input_jitter_eps "
+    "merge_file mmap_bin_files mock_data moe_input_jitter_eps "
     "moe_per_layer_logging moe_router_load_balancing_type moe_token_dropping "
     "nccl_communicator_config_path no_async_tensor_model_parallel_allreduce no_bias_dropout_fusion "
     "no_bias_swiglu_fusion no_create_attention_mask_in_dataloader no_gradient_accumulation_fusion "

@@ -28,7 +28,11 @@ void add_switches(Variations& variations) {
       {"ddp-reduce-scatter-with-fp32-accumulation", &Options::scatters_by_all_to_all},
       {"moe-router-enable-expert-bias", &Options::has_expert_bias},
       {"moe-pad-expert-input-to-capacity", &Options::pads_to_capacity},
-      {"moe-shared-expert-overlap", &Options::overlaps_shared_expert}};
+      {"moe-shared-expert-overlap", &Options::overlaps_shared_expert},
+      {"align-grad-reduce", &Options::aligns_grad_reduce},
+      {"align-param-gather", &Options::aligns_param_gather},
+      {"moe-z-loss-coeff", &Options::has_z_loss},
+      {"tp-comm-overlap", &Options::overlaps_tp}};
   for (const auto& [setting, member] : switches) {
     variations.toggle(setting, [field = member](Job& job) -> bool& { return options(job).*field; });
   }
@@ -55,11 +59,77 @@ void add_gradients(Variations& variations) {
 
 void add_experts(Variations& variations) {
   const bool is_alltoall = options(variations.job()).moe_dispatcher == "alltoall";
-  const std::string other = is_alltoall ? "allgather" : "alltoall";
-  variations.add("moe-token-dispatcher-type", other, [&](Job& job) { options(job).moe_dispatcher = other; });
+  const std::string dispatcher = is_alltoall ? "allgather" : "alltoall";
+  variations.add("moe-token-dispatcher-type", dispatcher,
+                 [&](Job& changed) { options(changed).moe_dispatcher = dispatcher; });
+  const Job& job = variations.job();
+  const Options& own = options(job);
+  for (const std::int64_t chosen : {1, 2, 4, 8}) {
+    variations.add("moe-router-topk", fmt::format("{}", chosen),
+                   [&](Job& other) { other.model.top_k = chosen; });
+  }
+  for (const std::int64_t ranks : {1, 2, 4, 8, 16, 32, 64}) {
+    if (ranks != job.layout.ep) {
+      variations.add("expert-model-parallel-size", fmt::format("{}", ranks),
+                     [&](Job& other) { other.layout.ep = ranks; });
+    }
+  }
+  for (const std::int64_t experts : {job.model.experts / 2, 2 * job.model.experts}) {
+    variations.add("num-experts", fmt::format("{}", experts),
+                   [&](Job& other) { other.model.experts = experts; });
+  }
+  const double coefficient = own.balancing_coefficients.front() != 0 ? 0 : 0.01;
+  variations.add("moe-aux-loss-coeff", coefficient != 0 ? "more than 0" : "0", [&](Job& other) {
+    options(other).balancing_coefficients.assign(own.balancing.size(), coefficient);
+  });
+  for (const char* const kind : {"aux_loss", "seq_aux_loss", "global_aux_loss", "none"}) {
+    variations.add("moe-router-load-balancing-type", kind,
+                   [&](Job& other) { options(other).balancing = {kind}; });
+  }
+  for (const double capacity : {0.0, 1.0, 1.25, 1.5, 2.0}) {
+    if (capacity != own.expert_capacity) {
+      variations.add("moe-expert-capacity-factor", capacity == 0 ? "none" : fmt::format("{}", capacity),
+                     [&](Job& other) { options(other).expert_capacity = capacity; });
+    }
+  }
+  for (const std::int64_t width : {std::int64_t{0}, job.model.expert_hidden()}) {
+    if (width != own.shared_expert_hidden) {
+      variations.add("moe-shared-expert-intermediate-size", fmt::format("{}", width),
+                     [&](Job& other) { options(other).shared_expert_hidden = width; });
+    }
+  }
   for (std::int64_t ranks = 1; ranks <= variations.job().layout.tp; ranks *= 2) {
     variations.add("expert-tensor-parallel-size", fmt::format("{}", ranks),
-                   [&](Job& job) { options(job).expert_tp = ranks; });
+                   [&](Job& other) { options(other).expert_tp = ranks; });
+  }
+}
+
+void add_layouts(Variations& variations) {
+  const Job& job = variations.job();
+  for (const std::int64_t stages : {1, 2, 4, 8, 16}) {
+    const std::int64_t others =
+        job.layout.ranks / std::max<std::int64_t>(job.layout.tp * job.layout.cp * stages, 1);
+    if (stages != job.layout.pp && others > 0) {
+      variations.add("pipeline-model-parallel-size", fmt::format("{}", stages), [&](Job& other) {
+        other.layout.pp = stages;
+        other.layout.dp = others;
+        other.train.micro_batches = job.train.micro_batches * job.layout.dp / others;
+      });
+    }
+  }
+  for (const std::int64_t chunks : {1, 2, 3, 4, 5, 6, 8}) {
+    if (chunks != job.layout.virtual_stages) {
+      variations.add("num-virtual-stages-per-pipeline-rank", fmt::format("{}", chunks), [&](Job& other) {
+        other.layout.virtual_stages = chunks;
+        other.train.schedule = chunks > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
+      });
+    }
+  }
+  for (const std::int64_t layers : {0, 1, 2}) {
+    if (layers != options(job).mtp_layers) {
+      variations.add("mtp-num-layers", fmt::format("{}", layers),
+                     [&](Job& other) { options(other).mtp_layers = layers; });
+    }
   }
 }
 
@@ -71,6 +141,19 @@ void add_loop(Variations& variations) {
   variations.add("cross-entropy-loss-fusion", is_fused ? "false" : "true", [&](Job& job) {
     options(job).cross_entropy = is_fused ? CrossEntropy::unfused : CrossEntropy::native;
   });
+  for (const std::int64_t interval : {0, 1, 2, 5, 10, 100}) {
+    if (interval != options(variations.job()).eval_interval) {
+      variations.add("eval-interval",
+                     interval == 0 ? "more than the iterations" : fmt::format("{}", interval),
+                     [&](Job& job) { options(job).eval_interval = interval; });
+    }
+  }
+  for (const std::int64_t level : {0, 1, 2}) {
+    if (level != options(variations.job()).timing_level) {
+      variations.add("timing-log-level", fmt::format("{}", level),
+                     [&](Job& job) { options(job).timing_level = static_cast<int>(level); });
+    }
+  }
   for (const std::int64_t interval : {1, 2, 5, 10, 100}) {
     if (interval != options(variations.job()).log_interval) {
       variations.add("log-interval", fmt::format("{}", interval),
@@ -90,10 +173,28 @@ void add_releases(Variations& variations) {
   }
 }
 
-AdvisedChange advised(const Job& job, std::string title, std::string setting, void (*change)(Options& own)) {
+AdvisedChange advised(const Job& job, std::string title, std::string setting, void (*change)(Options& own),
+                      std::string reason = "") {
   Job changed = job;
   change(options(changed));
-  return {std::move(changed), std::move(title), setting + " of Megatron"};
+  return {std::move(changed), std::move(title), setting + " of Megatron", std::move(reason)};
+}
+
+/// Other numbers of replicas of the optimizer's shards.
+std::vector<AdvisedChange> advised_instances(const Job& job) {
+  std::vector<AdvisedChange> changes;
+  for (const std::int64_t instances : {1, 2, 4, 8}) {
+    if (instances != options(job).instances && job.layout.dp % instances == 0 && instances < job.layout.dp) {
+      Job changed = job;
+      options(changed).instances = instances;
+      changes.push_back(
+          {std::move(changed),
+           fmt::format("{} of the optimizer's shards",
+                       instances == 1 ? "Keep one copy" : fmt::format("Keep {} copies", instances)),
+           fmt::format("--num-distributed-optimizer-instances {} of Megatron", instances)});
+    }
+  }
+  return changes;
 }
 
 }  // namespace
@@ -110,10 +211,16 @@ std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic) {
     return {advised(job, "Gather parameters during the forward pass", "--overlap-param-gather",
                     [](Options& it) { it.overlap_param_gather = true; })};
   }
-  if (topic == AdviceTopic::attention_mask && own.has_attention_mask && !own.is_core_loop) {
-    return {advised(job, "Make the attention mask on each rank instead of broadcasting it",
-                    "--no-create-attention-mask-in-dataloader",
-                    [](Options& it) { it.has_attention_mask = false; })};
+  if (topic == AdviceTopic::attention_mask && own.has_attention_mask && !own.is_core_loop &&
+      job.layout.tp > 1) {
+    return {advised(
+        job, "Make the attention mask on each rank instead of broadcasting it",
+        "--no-create-attention-mask-in-dataloader", [](Options& it) { it.has_attention_mask = false; },
+        fmt::format("the first tensor rank broadcasts a mask of {} x {} with every micro-batch",
+                    job.model.sequence, job.model.sequence))};
+  }
+  if (topic == AdviceTopic::sharding && job.train.zero_stage == 1) {
+    return advised_instances(job);
   }
   if (topic == AdviceTopic::gradient_dtype && job.train.dtype == DType::bf16 && own.gradients_in_fp32) {
     return {advised(job, "Reduce gradients in bf16", "--grad-reduce-in-bf16", [](Options& it) {
@@ -146,6 +253,7 @@ void add_variations(Variations& variations) {
   if (variations.job().model.experts > 0) {
     add_experts(variations);
   }
+  add_layouts(variations);
   add_loop(variations);
   add_releases(variations);
 }

@@ -30,8 +30,8 @@ bool has_no_library(const Machine& machine) { return machine.processor.architect
 
 /// Under one algorithm and protocol, times never fall with size; no time is below what the links allow.
 TEST(CollectiveTimes, NeverFallWithSizeAndStayWithinTheLinks) {
-  for (const BuiltInMachine& built_in : built_in_machines()) {
-    const Machine machine = *find_machine(std::string(built_in.name));
+  for (const EmbeddedFile& built_in : built_in_machines()) {
+    const Machine machine = *find_machine(std::string(built_in.stem()));
     for (const Calibration& calibration : machine.calibrations) {
       for (const PairFit& pair : calibration.pairs) {
         for (const std::int64_t ranks : {2, 3, 4, 6, 8}) {
@@ -70,8 +70,8 @@ TEST(CollectiveTimes, NeverFallWithSizeAndStayWithinTheLinks) {
 
 /// Also where no pair was measured: the library's corrections by size have steps downwards, times have none.
 TEST(CollectiveTimes, NeverFallUnderOnePairOfAnyMachine) {
-  for (const BuiltInMachine& built_in : built_in_machines()) {
-    const Machine machine = *find_machine(std::string(built_in.name));
+  for (const EmbeddedFile& built_in : built_in_machines()) {
+    const Machine machine = *find_machine(std::string(built_in.stem()));
     const auto ranks = static_cast<std::int64_t>(machine.ranks_per_node.value);
     for (const CommKind op : {CommKind::all_reduce, CommKind::reduce_scatter}) {
       for (const Placement& place : {Placement{ranks, 1}, Placement{2 * ranks, 2}}) {
