@@ -16,9 +16,9 @@ using Group = std::vector<int>;
 
 /// The groups of rank 0's calls in the steady iteration, dp 2, tp 2, pp 2.
 std::set<Group> groups_of_rank_0(std::vector<std::string> more) {
-  std::vector<std::string> arguments = {"predict", "19M",  "--framework", "megatron@0.7.0", "--ranks", "8",
-                                        "--tp",    "2",    "--pp",        "2",        "--zero",  "0",
-                                        "--dtype", "fp32", "--calls",     "-"};
+  std::vector<std::string> arguments = {
+      "predict", "19M",    "--framework", "megatron@0.7.0", "--ranks", "8",       "--tp", "2", "--pp",
+      "2",       "--zero", "0",           "--dtype",        "fp32",    "--calls", "-"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   std::istringstream lines(run_with(arguments).out);
   std::set<Group> groups;
