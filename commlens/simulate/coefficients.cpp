@@ -11,7 +11,7 @@ constexpr std::array<CoefficientFacts, k_coefficients> k_facts = {{
     {"fp8_efficiency", 0.60, 0.3, 0.2, 0.95, "share of twice the peak", "matrix products in fp8"},
     {"attention_efficiency", 0.45, 0.5, 0.08, 0.85, "share of the peak", "fused attention"},
     {"memory_factor", 1.5, 0.4, 0.7, 3.5, "times", "memory-bound work, of what the bandwidth allows"},
-    {"layer_launch_us", 500, 0.7, 30, 5000, "us", "a layer and micro-batch, beside its kernels"},
+    {"layer_launch_us", 500, 0.35, 30, 5000, "us", "a layer and micro-batch, beside its kernels"},
     {"launch_floor_us", 1000, 0.5, 100, 8000, "us", "a layer and micro-batch, at least"},
     {"micro_batch_ms", 0.3, 0.7, 0.01, 10, "ms", "a micro-batch, beside its layers"},
     {"step_ms", 5, 0.7, 0.1, 200, "ms", "an iteration, beside everything else"},
