@@ -14,7 +14,9 @@
 namespace commlens {
 namespace {
 
-constexpr std::int64_t k_most = std::int64_t{1} << 32;
+// Beyond what any run has; products of a few of them stay inside 64 bits.
+constexpr std::int64_t k_most = std::int64_t{1} << 24;
+constexpr std::int64_t k_most_degree = std::int64_t{1} << 20;
 
 /// The cells of a row. The first that cannot be used is kept as the reason.
 class RowCells {
@@ -45,7 +47,7 @@ class RowCells {
   std::int64_t count(std::string_view column, std::int64_t otherwise) {
     const double value = number(column, static_cast<double>(otherwise));
     if (value != std::floor(value) || value > static_cast<double>(k_most)) {
-      reason(fmt::format("{} is '{}', which is no count", column, text(column)));
+      reason(fmt::format("{} is '{}', which is no count of a run", column, text(column)));
       return otherwise;
     }
     return static_cast<std::int64_t>(value);
@@ -57,7 +59,14 @@ class RowCells {
     }
     return value;
   }
-  std::int64_t degree(std::string_view column) { return std::max<std::int64_t>(count(column, 1), 1); }
+  std::int64_t degree(std::string_view column) {
+    const std::int64_t value = std::max<std::int64_t>(count(column, 1), 1);
+    if (value > k_most_degree) {
+      reason(fmt::format("{} is {}, more than any run has", column, value));
+      return 1;
+    }
+    return value;
+  }
   void reason(std::string text) { reason_ = reason_.empty() ? std::move(text) : reason_; }
   const std::string& reason() const { return reason_; }
 

@@ -39,13 +39,19 @@ TEST(RunTable, SaysWhyARowCannotBeExpressed) {
       "b,32,4096,32,16384,50000,2048,abacus,8,1,1,fsdp,1,8,bf16,,,\n"
       "c,32,4096,32,16384,50000,2048,H100,8,3,1,fsdp,1,8,bf16,,,\n"
       "d,32,4096,32,16384,50000,2048,H100,8,1,1,fsdp,3,8,bf16,,,\n"
-      "e,32,4096,32,16384,50000,2048,H100,8,1,1,fsdp,1,x,bf16,,,\n");
-  ASSERT_EQ(rows.size(), 5U);
+      "e,32,4096,32,16384,50000,2048,H100,8,1,1,fsdp,1,x,bf16,,,\n"
+      "f,32,4096,32,16384,50000,2048,H100,8,99999999999,1,fsdp,1,8,bf16,,,\n"
+      "g,32,4096,32,16384,50000,2048,H100,8,1,1,fsdp,1.5,8,bf16,,,\n"
+      "h,32,-1,32,16384,50000,2048,H100,8,1,1,fsdp,1,8,bf16,,,\n");
+  ASSERT_EQ(rows.size(), 8U);
   EXPECT_EQ(rows[0].reason, "layers is not stated");
   EXPECT_EQ(rows[1].reason, "gpu 'abacus' is not known");
   EXPECT_EQ(rows[2].reason, "8 devices are no multiple of tp x pp x cp = 3");
   EXPECT_EQ(rows[3].reason, "8 sequences are no multiple of 8 data-parallel ranks times micro-batches of 3");
   EXPECT_EQ(rows[4].reason, "global_batch is 'x'");
+  EXPECT_EQ(rows[5].reason, "tp is '99999999999', which is no count of a run");
+  EXPECT_EQ(rows[6].reason, "micro_batch is '1.5', which is no count of a run");
+  EXPECT_EQ(rows[7].reason, "hidden is '-1'");
 }
 
 TEST(RunTable, RefusesWhatIsNoTable) {
