@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t k_parts = 5;
 constexpr std::size_t k_least_for_spread = 10;
 constexpr double k_least_spread = 0.04;
-// Measured when coefficients move to another device, precision or length (docs/time-model.md#how-sure-iteration-times-are).
+// Measured when coefficients move to another device, precision or length
+// (docs/time-model.md#how-sure-iteration-times-are).
 const double k_borrowed_spread = std::log(1.3);
 const double k_uncalibrated_spread = std::log(2.0);
 
@@ -117,15 +118,15 @@ std::string unseen(const FamilyFit& family, const TrainingRun& run) {
 /// The name without the device and the network: the framework.
 std::string framework_part(const std::string& family) { return family.substr(family.rfind(", ") + 2); }
 
+/// The family itself, else one of the device, else one of the framework; of several the one with most runs.
 const FamilyFit* nearest_family(const RunCalibration& calibration, const TrainingRun& run) {
   const FamilyFit* best = nullptr;
   int most = 0;
   for (const FamilyFit& family : calibration.families) {
     const bool same_device = family.gpu == run.hardware.gpu;
     const bool same_framework = framework_part(family.name) == framework_part(run.family);
-    const int score = (family.name == run.family ? 16 : 0) + (same_device ? 4 : 0) +
-                      (same_framework ? 2 : 0) + (unseen(family, run).empty() ? 1 : 0);
-    if ((same_device || same_framework) && score > most) {
+    const int score = (family.name == run.family ? 4 : 0) + (same_device ? 2 : 0) + (same_framework ? 1 : 0);
+    if (score > most || (score > 0 && score == most && family.rows > best->rows)) {
       best = &family;
       most = score;
     }
