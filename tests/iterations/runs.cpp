@@ -1,6 +1,7 @@
 #include "tests/iterations/runs.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
