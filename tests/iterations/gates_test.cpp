@@ -67,7 +67,7 @@ TEST_F(IterationTimes, AreThoseOfAnotherProgramWithTheSameFormulas) {
     for (const TrainingRun& run : measured_runs().strict) {
       if (run.id == known.id) {
         const double seconds = predicted_run(run, built_in_calibration()).seconds;
-        EXPECT_NEAR(seconds / known.prototype, 1, 0.08) << known.id << ": " << seconds;
+        EXPECT_NEAR(seconds / known.prototype, 1, 0.025) << known.id << ": " << seconds;
       }
     }
   }
