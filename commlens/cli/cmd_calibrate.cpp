@@ -4,6 +4,7 @@
 
 #include "commlens/app/calibrate.hpp"
 #include "commlens/app/output_place.hpp"
+#include "commlens/app/simulate_rows.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/number_check.hpp"
@@ -16,13 +17,34 @@ constexpr const char* k_calibrate_examples = R"(Examples:
   commlens calibrate nccl_perf.csv -o mine.json
   commlens calibrate all_reduce_perf.log --machine dgx_h100 --library nccl:2.27.3 -o mine.json
   commlens calibrate first.csv --machine gb200_nvl72 --shape-from hgx_b200 --held-out second.csv -o mine.json
+  commlens calibrate --rows runs.csv --ids fitted.txt -o mine.json
 The residuals of every operation, algorithm and protocol are shown.)";
 
 struct CalibrateFlags {
   CalibrateRequest request;
+  CalibrateRowsRequest rows;
   std::string file;
   OutputFlags output;  // of the residuals
 };
+
+Result<ExitCode> calibrated_rows(const CalibrateFlags& flags, Console& console) {
+  const std::vector<std::string> inputs = {flags.rows.table, flags.rows.ids};
+  if (const Result<void> usable = check_output_place(flags.file, inputs); !usable) {
+    return tl::unexpected(usable.error());
+  }
+  CalibrateRowsRequest asked = flags.rows;
+  asked.source = flags.request.source;
+  asked.events = events_of(console);
+  return calibrate_rows(asked).map([&](const CalibratedRows& result) {
+    OutputFlags file;
+    file.file = flags.file;
+    write_result(console, file, calibration_json(result.calibration));
+    if (flags.file != "-") {
+      write_rendered(console, flags.output, result);
+    }
+    return ExitCode::done;
+  });
+}
 
 }  // namespace
 
@@ -31,11 +53,17 @@ Action declare_calibrate(CLI::App& verb) {
   CalibrateRequest& request = flags->request;
   verb.footer(k_calibrate_examples);
   verb.add_option("FILES", request.files,
-                  "Sweeps (docs/machines.md), output of nccl-tests, rccl-tests or the OSU benchmarks")
-      ->required();
-  verb.add_option("-o,--output", flags->file, "The machine file to write")
+                  "Sweeps (docs/machines.md), output of nccl-tests, rccl-tests or the OSU benchmarks");
+  verb.add_option("--rows", flags->rows.table,
+                  "Fit iteration times of training runs instead: one run a line (docs/time-model.md)")
+      ->excludes("FILES")
+      ->type_name("TABLE.csv");
+  verb.add_option("--ids", flags->rows.ids, "Fit these rows alone: a file with one id a line")
+      ->needs("--rows")
+      ->type_name("FILE");
+  verb.add_option("-o,--output", flags->file, "The file to write: of the machine, or of the runs' families")
       ->required()
-      ->type_name("MACHINE.json");
+      ->type_name("FILE.json");
   verb.add_option("--machine", request.machine, "Start from this one (default: the one that the files name)")
       ->type_name("NAME|FILE");
   verb.add_option("--library", request.library,
@@ -57,6 +85,9 @@ Action declare_calibrate(CLI::App& verb) {
       ->check(CLI::IsMember({"table", "json", "csv"}))
       ->capture_default_str();
   return [flags](Console& console) -> Result<ExitCode> {
+    if (!flags->rows.table.empty()) {
+      return calibrated_rows(*flags, console);
+    }
     std::vector<std::string> inputs = flags->request.files;
     inputs.insert(inputs.end(), flags->request.held_out.begin(), flags->request.held_out.end());
     if (const Result<void> usable = check_output_place(flags->file, inputs); !usable) {

@@ -45,6 +45,7 @@ Action declare_doctor(CLI::App& verb);
 Action declare_machines(CLI::App& verb);
 Action declare_cost(CLI::App& verb);
 Action declare_calibrate(CLI::App& verb);
+Action declare_simulate(CLI::App& verb);
 Action declare_advise(CLI::App& verb);
 Action declare_report(CLI::App& verb);
 Action declare_import(CLI::App& verb);

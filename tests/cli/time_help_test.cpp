@@ -23,7 +23,7 @@ TEST_P(VerbOfTimes, HasItsHelpAsWritten) {
   EXPECT_EQ(answer.out, golden.str());
 }
 
-INSTANTIATE_TEST_SUITE_P(Verbs, VerbOfTimes, ::testing::Values("machines", "cost", "calibrate", "doctor"));
+INSTANTIATE_TEST_SUITE_P(Verbs, VerbOfTimes, ::testing::Values("machines", "cost", "calibrate", "doctor", "simulate"));
 
 }  // namespace
 }  // namespace commlens

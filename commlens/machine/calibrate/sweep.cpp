@@ -8,64 +8,14 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/csv.hpp"
 #include "commlens/base/text.hpp"
 
 namespace commlens {
 namespace {
 
-using CsvRow = std::vector<std::string>;
-
 constexpr std::string_view k_sweep_header = "machine,library,op,ranks,nodes,";
 constexpr std::string_view k_counted_header = "framework,version,device,op_name,";
-
-CsvRow cells_of(std::string_view line) {
-  CsvRow cells(1);
-  bool is_quoted = false;
-  for (std::size_t index = 0; index < line.size(); ++index) {
-    const char letter = line[index];
-    if (letter == '"' && is_quoted && index + 1 < line.size() && line[index + 1] == '"') {
-      cells.back() += '"';
-      ++index;
-    } else if (letter == '"') {
-      is_quoted = !is_quoted;
-    } else if (letter == ',' && !is_quoted) {
-      cells.emplace_back();
-    } else if (letter != '\r') {
-      cells.back() += letter;
-    }
-  }
-  return cells;
-}
-
-/// A table with a header; rows say where they stand.
-struct CsvTable {
-  std::map<std::string, std::size_t> columns;
-  std::vector<std::pair<int, CsvRow>> rows;  // line number, cells
-
-  std::string cell(const CsvRow& row, const std::string& column) const {
-    const auto found = columns.find(column);
-    return found == columns.end() || found->second >= row.size() ? "" : row[found->second];
-  }
-};
-
-CsvTable table_of(std::string_view content) {
-  CsvTable table;
-  int line_number = 0;
-  while (!content.empty()) {
-    const std::size_t end = content.find('\n');
-    const std::string_view line = content.substr(0, end);
-    content = end == std::string_view::npos ? std::string_view() : content.substr(end + 1);
-    ++line_number;
-    if (line_number == 1) {
-      for (const std::string& name : cells_of(line)) {
-        table.columns.emplace(name, table.columns.size());
-      }
-    } else if (line.find_first_not_of(" \r\t") != std::string_view::npos) {
-      table.rows.emplace_back(line_number, cells_of(line));
-    }
-  }
-  return table;
-}
 
 bool holds(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
@@ -146,7 +96,7 @@ double calls_of(std::string_view text) {
   return parse_number(rest.substr(0, rest.find(')'))).value_or(1);
 }
 
-Result<SweepPoint> counted_point(const CsvTable& table, const CsvRow& row, CommKind op,
+Result<SweepPoint> counted_point(const CsvTable& table, const CsvTable::Row& row, CommKind op,
                                  const std::string& where) {
   SweepPoint point;
   point.where = where;
@@ -172,7 +122,7 @@ Result<SweepPoint> counted_point(const CsvTable& table, const CsvRow& row, CommK
   return point;
 }
 
-Result<SweepPoint> sweep_point(const CsvTable& table, const CsvRow& row, CommKind op,
+Result<SweepPoint> sweep_point(const CsvTable& table, const CsvTable::Row& row, CommKind op,
                                const std::string& where) {
   SweepPoint point;
   point.where = where;
@@ -277,17 +227,21 @@ bool is_sweep_csv(std::string_view content) {
 
 Result<SweepFile> parse_sweep_csv(const std::string& file, std::string_view content) {
   const bool is_counted = content.starts_with(k_counted_header);
-  const CsvTable table = table_of(content);
+  const Result<CsvTable> parsed = parse_csv(content);
+  if (!parsed) {
+    return failure(fmt::format("{}: {}", file, parsed.error().message));
+  }
+  const CsvTable& table = *parsed;
   SweepFile result;
   std::map<std::string, std::int64_t> other;
   std::int64_t without_ranks = 0;
   std::string error;
-  for (const auto& [line, row] : table.rows) {
-    const std::string where = fmt::format("{}:{}", file, line);
+  for (const CsvTable::Row& row : table.rows) {
+    const std::string where = fmt::format("{}:{}", file, row.line);
     const std::string op = table.cell(row, is_counted ? "op_name" : "op");
     const bool has_time = is_counted || !table.cell(row, "time_us").empty();
-    if (row.size() < 9) {
-      error = fmt::format("{}: {} cells, its header has {}", where, row.size(), table.columns.size());
+    if (row.cells.size() < 9) {
+      error = fmt::format("{}: {} cells, its header has {}", where, row.cells.size(), table.columns.size());
       break;
     }
     const std::optional<CommKind> kind = timed_kind_from(op);

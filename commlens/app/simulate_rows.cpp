@@ -1,0 +1,213 @@
+#include "commlens/app/simulate_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "commlens/app/json_result.hpp"
+#include "commlens/base/csv.hpp"
+#include "commlens/base/file.hpp"
+#include "commlens/base/units.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::int64_t k_most_table_bytes = std::int64_t{256} << 20;
+
+Result<std::vector<RunRow>> read_rows(const std::string& file) {
+  return read_text_file(file, k_most_table_bytes).and_then([&](const std::string& content) {
+    return parse_run_table(file, content);
+  });
+}
+
+Result<RunCalibration> calibration_of(const std::string& file) {
+  if (file.empty()) {
+    return built_in_calibration();
+  }
+  return read_text_file(file, k_most_table_bytes).and_then([&](const std::string& content) {
+    return read_calibration(file, content);
+  });
+}
+
+Result<std::set<std::string>> read_ids(const std::string& file) {
+  return read_text_file(file, k_most_table_bytes).map([](const std::string& content) {
+    std::set<std::string> ids;
+    std::string id;
+    for (const char letter : content + "\n") {
+      if (letter != '\n' && letter != '\r' && letter != ' ' && letter != '\t') {
+        id += letter;
+      } else if (!id.empty()) {
+        ids.insert(id);
+        id.clear();
+      }
+    }
+    return ids;
+  });
+}
+
+FamilyError error_of(const std::string& family, bool is_fitted,
+                     const std::vector<std::pair<double, std::string>>& sorted) {
+  const auto at = [&](double share) {
+    return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))].first;
+  };
+  return {family,
+          is_fitted,
+          static_cast<std::int64_t>(sorted.size()),
+          at(0.5),
+          at(0.9),
+          sorted.back().first,
+          sorted.back().second};
+}
+
+std::vector<FamilyError> errors_by_family(const RunCalibration& calibration, const std::vector<RunRow>& rows,
+                                          const std::set<std::string>& fitted) {
+  std::map<std::pair<bool, std::string>, std::vector<std::pair<double, std::string>>> errors;
+  for (const RunRow& row : rows) {
+    if (row.reason.empty() && row.run.seconds) {
+      const double seconds = predicted_run(row.run, calibration).seconds;
+      errors[{!fitted.contains(row.id), row.run.family}].emplace_back(
+          std::abs(seconds / *row.run.seconds - 1), row.id);
+    }
+  }
+  std::vector<FamilyError> result;
+  for (auto& [key, members] : errors) {
+    std::sort(members.begin(), members.end());
+    result.push_back(error_of(key.second, !key.first, members));
+  }
+  return result;
+}
+
+Table error_table(const CalibratedRows& result) {
+  Table table(columns({"rows_are", "machine", "points", "median_error_share", "p90_error_share",
+                       "worst_error_share", Column{.key = "worst_at", .least = 10}}));
+  for (const FamilyError& error : result.errors) {
+    table.add({error.is_fitted ? "fitted" : "held out", error.family, error.rows, error.median, error.p90,
+               error.worst, error.worst_at});
+  }
+  return table;
+}
+
+/// The runs that are fitted: those of `ids`, or all, that can be expressed and have a time.
+Result<std::vector<TrainingRun>> wanted_runs(const std::vector<RunRow>& rows,
+                                             const std::set<std::string>& ids, const Events& events) {
+  std::set<std::string> missing = ids;
+  std::map<std::string, std::int64_t> reasons;
+  std::vector<TrainingRun> runs;
+  for (const RunRow& row : rows) {
+    missing.erase(row.id);
+    if (!ids.empty() && !ids.contains(row.id)) {
+      continue;
+    }
+    if (!row.reason.empty() || !row.run.seconds) {
+      ++reasons[row.reason.empty() ? "no time was measured" : row.reason];
+    } else {
+      runs.push_back(row.run);
+    }
+  }
+  for (const auto& [reason, count] : reasons) {
+    events.warn(fmt::format("{} rows are not fitted: {}", count, reason));
+  }
+  if (!missing.empty()) {
+    return failure(fmt::format("--ids names '{}', which the table does not have", *missing.begin()));
+  }
+  return runs.empty() ? failure("no row with a measured time can be expressed")
+                      : Result<std::vector<TrainingRun>>(std::move(runs));
+}
+
+}  // namespace
+
+Result<SimulatedRows> simulate_rows(const SimulateRowsRequest& request) {
+  return calibration_of(request.calibration).and_then([&](const RunCalibration& calibration) {
+    return read_rows(request.table).map([&](std::vector<RunRow> rows) {
+      SimulatedRows result;
+      for (const RunRow& row : rows) {
+        result.predictions.push_back(row.reason.empty() ? predicted_run(row.run, calibration)
+                                                        : RunPrediction());
+      }
+      result.rows = std::move(rows);
+      return result;
+    });
+  });
+}
+
+std::string csv_of(const SimulatedRows& result) {
+  std::string text = csv_line(std::vector<std::string>{"id", "seconds_per_iteration", "low", "high", "mfu",
+                                                       "memory_bytes", "provenance", "reason"});
+  for (std::size_t index = 0; index < result.rows.size(); ++index) {
+    const RunRow& row = result.rows[index];
+    const RunPrediction& prediction = result.predictions[index];
+    if (!row.reason.empty()) {
+      text += csv_line(std::vector<std::string>{row.id, "", "", "", "", "", "", row.reason});
+      continue;
+    }
+    text += csv_line(std::vector<std::string>{
+        row.id, fmt::format("{:.6g}", prediction.seconds), fmt::format("{:.6g}", prediction.low),
+        fmt::format("{:.6g}", prediction.high), fmt::format("{:.4f}", prediction.mfu),
+        fmt::format("{:.0f}", prediction.memory_bytes), prediction.provenance, ""});
+  }
+  return text;
+}
+
+std::string summary_of(const SimulatedRows& result) {
+  std::vector<double> errors;
+  std::int64_t expressed = 0;
+  std::int64_t inside = 0;
+  for (std::size_t index = 0; index < result.rows.size(); ++index) {
+    const RunRow& row = result.rows[index];
+    const RunPrediction& prediction = result.predictions[index];
+    expressed += row.reason.empty() ? 1 : 0;
+    if (row.reason.empty() && row.run.seconds) {
+      errors.push_back(std::abs(prediction.seconds / *row.run.seconds - 1));
+      inside += *row.run.seconds >= prediction.low && *row.run.seconds <= prediction.high ? 1 : 0;
+    }
+  }
+  std::string text = fmt::format("{} of {} rows have a time", with_commas(expressed),
+                                 with_commas(static_cast<std::int64_t>(result.rows.size())));
+  if (!errors.empty()) {
+    std::sort(errors.begin(), errors.end());
+    text +=
+        fmt::format("; of {} that were measured, half are within {:.1f} % and {:.0f} % are in their interval",
+                    with_commas(static_cast<std::int64_t>(errors.size())), 100 * errors[errors.size() / 2],
+                    100.0 * static_cast<double>(inside) / static_cast<double>(errors.size()));
+  }
+  return text + "\n";
+}
+
+Result<CalibratedRows> calibrate_rows(const CalibrateRowsRequest& request) {
+  const Result<std::set<std::string>> ids =
+      request.ids.empty() ? Result<std::set<std::string>>(std::set<std::string>()) : read_ids(request.ids);
+  if (!ids || (!request.ids.empty() && ids->empty())) {
+    return failure(ids ? fmt::format("{}: names no row", request.ids) : ids.error().message);
+  }
+  return read_rows(request.table).and_then([&](const std::vector<RunRow>& rows) {
+    return wanted_runs(rows, *ids, request.events).map([&](const std::vector<TrainingRun>& runs) {
+      const std::string source =
+          request.source.empty() ? std::filesystem::path(request.table).filename().string() : request.source;
+      CalibratedRows result{calibrated_runs(runs, source), {}};
+      std::set<std::string> fitted;
+      for (const TrainingRun& run : runs) {
+        fitted.insert(run.id);
+      }
+      result.errors = errors_by_family(result.calibration, rows, fitted);
+      return result;
+    });
+  });
+}
+
+std::string rendered(const CalibratedRows& result, Format format, const TextStyle& style) {
+  const Table table = error_table(result);
+  return in_format(
+      format, [&] { return table.text_with_hidden(style); },
+      [&] {
+        return nlohmann::ordered_json({{"schema", "commlens.calibrate/1"}, {"rows", rows_json(table)}});
+      },
+      [&] { return table.csv(); });
+}
+
+}  // namespace commlens

@@ -1,0 +1,61 @@
+#include <gtest/gtest.h>
+
+#include "commlens/base/file.hpp"
+#include "commlens/base/test_support.hpp"
+#include "commlens/cli/test_support.hpp"
+
+namespace commlens {
+namespace {
+
+using test_support::Outcome;
+using test_support::run_with;
+using test_support::ScratchDirectory;
+
+constexpr const char* k_runs =
+    "id,layers,hidden,heads,ffn,vocab,seq,gpu,gpus,dp_kind,micro_batch,global_batch,recompute,precision,"
+    "framework,"
+    "seconds_per_iteration\n"
+    "one,24,2048,16,8192,50000,2048,H100,8,fsdp,8,64,none,bf16,composer FSDP,0.55\n"
+    "two,24,2048,16,8192,50000,2048,H100,8,fsdp,16,128,none,bf16,composer FSDP,1.05\n"
+    "three,24,2048,16,8192,50000,,H100,8,fsdp,16,128,none,bf16,composer FSDP,1\n";
+
+TEST(Simulate, WritesATimeOrAReasonForEveryRow) {
+  const ScratchDirectory directory;
+  const std::string table = directory.write("runs.csv", k_runs);
+  const std::string out = directory.path("times.csv");
+  const Outcome result = run_with({"simulate", "--rows", table, "-o", out});
+  EXPECT_EQ(result.code, ExitCode::done) << result.err;
+  EXPECT_NE(result.err.find("2 of 3 rows have a time"), std::string::npos) << result.err;
+  const std::string times = read_text_file(out, 1 << 20).value_or("");
+  EXPECT_TRUE(
+      times.starts_with("id,seconds_per_iteration,low,high,mfu,memory_bytes,provenance,reason\none,"));
+  EXPECT_NE(times.find("\nthree,,,,,,,seq is not stated\n"), std::string::npos) << times;
+}
+
+TEST(Simulate, TakesWhatCalibrateHasWritten) {
+  const ScratchDirectory directory;
+  const std::string table = directory.write("runs.csv", k_runs);
+  const std::string ids = directory.write("ids.txt", "one\n");
+  const std::string fit = directory.path("mine.json");
+  const Outcome fitted = run_with({"calibrate", "--rows", table, "--ids", ids, "-o", fit});
+  EXPECT_EQ(fitted.code, ExitCode::done) << fitted.err;
+  EXPECT_NE(fitted.out.find("held out"), std::string::npos) << fitted.out;
+  const Outcome result = run_with({"simulate", "--rows", table, "--calibration", fit});
+  EXPECT_EQ(result.code, ExitCode::done) << result.err;
+  EXPECT_NE(result.out.find("calibrated on 1 runs of H100, fsdp"), std::string::npos) << result.out;
+}
+
+TEST(Simulate, RefusesWhatItCannotRead) {
+  const ScratchDirectory directory;
+  const std::string table = directory.write("runs.csv", k_runs);
+  const std::string ids = directory.write("ids.txt", "four\n");
+  const Outcome unknown =
+      run_with({"calibrate", "--rows", table, "--ids", ids, "-o", directory.path("mine.json")});
+  EXPECT_EQ(unknown.code, ExitCode::bad_input);
+  EXPECT_NE(unknown.err.find("--ids names 'four', which the table does not have"), std::string::npos);
+  const Outcome no_fit = run_with({"simulate", "--rows", table, "--calibration", table});
+  EXPECT_EQ(no_fit.code, ExitCode::bad_input);
+}
+
+}  // namespace
+}  // namespace commlens

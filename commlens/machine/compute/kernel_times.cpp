@@ -1,0 +1,55 @@
+#include "commlens/machine/compute/kernel_times.hpp"
+
+#include <cmath>
+
+#include "commlens/base/units.hpp"
+
+namespace commlens {
+namespace {
+
+// Tiles of the largest products, and what heads of up to 64 cost over longer ones (docs/time-model.md).
+constexpr std::int64_t k_tile_rows = 128;
+constexpr std::int64_t k_tile_columns = 256;
+constexpr std::int64_t k_short_head = 64;
+constexpr double k_short_head_factor = 1.15;
+constexpr double k_fused_backward = 2.5;  // five products instead of two
+constexpr double k_fp4_over_fp8 = 1.5;
+
+}  // namespace
+
+double gemm_seconds(const ComputeRates& rates, const Gemm& gemm, MatrixPrecision precision) {
+  if (gemm.m <= 0 || gemm.n <= 0 || gemm.k <= 0) {
+    return 0;
+  }
+  const bool is_small = precision != MatrixPrecision::bf16;
+  const double rate = is_small ? 2 * rates.peak * rates.fp8_efficiency : rates.peak * rates.gemm_efficiency;
+  const double half_inner = is_small ? 2 * rates.half_inner : rates.half_inner;
+  const double waves = static_cast<double>(ceil_div(gemm.m, k_tile_rows) * ceil_div(gemm.n, k_tile_columns)) /
+                       rates.processors;
+  const double unfilled = 1 + rates.wave_weight * (std::ceil(waves) / waves - 1);
+  const double flops = 2.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) *
+                       static_cast<double>(gemm.k) * static_cast<double>(gemm.count);
+  const double faster = precision == MatrixPrecision::fp4 ? k_fp4_over_fp8 : 1;
+  return flops / (rate * faster) * (1 + half_inner / static_cast<double>(gemm.k)) * unfilled;
+}
+
+double attention_seconds(const ComputeRates& rates, const AttentionKernel& kernel) {
+  const double scores = static_cast<double>(kernel.batch) * static_cast<double>(kernel.heads) *
+                        static_cast<double>(kernel.queries) * static_cast<double>(kernel.keys);
+  const double flops = 4 * scores * static_cast<double>(kernel.head_dim);
+  if (!kernel.is_fused) {
+    const double forward = flops / (rates.peak * rates.gemm_efficiency) +
+                           scores * rates.score_bytes / 3 / rates.memory_bandwidth;
+    return kernel.is_backward ? 2 * forward : forward;
+  }
+  const double computed = kernel.is_causal ? flops / 2 : flops;
+  const double forward = computed / (rates.peak * rates.attention_efficiency) *
+                         (kernel.head_dim <= k_short_head ? k_short_head_factor : 1);
+  return kernel.is_backward ? k_fused_backward * forward : forward;
+}
+
+double memory_seconds(const ComputeRates& rates, double bytes) {
+  return bytes * rates.memory_factor / rates.memory_bandwidth;
+}
+
+}  // namespace commlens

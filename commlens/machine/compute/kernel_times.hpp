@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+
+#include "commlens/model/kernels.hpp"
+
+namespace commlens {
+
+/// Element type that matrix products are computed in.
+enum class MatrixPrecision : std::uint8_t { bf16, fp8, fp4 };
+
+/// What a device computes kernels with: its data sheet, and how much of it is reached.
+struct ComputeRates {
+  double peak = 0;                  // FLOP/s, dense, 16 bit
+  double memory_bandwidth = 0;      // bytes/s
+  double processors = 1;            // multiprocessors, that tiles of a product are spread over
+  double gemm_efficiency = 1;       // e0: of the peak, by a product of endless inner dimension
+  double fp8_efficiency = 1;        // e8: of twice the peak
+  double half_inner = 0;            // k0: the inner dimension at which half of that is reached
+  double wave_weight = 0.46;        // how much of the last, unfilled wave of tiles counts
+  double attention_efficiency = 1;  // ea: of the peak, by fused attention
+  double score_bytes = 0;           // of each score, three passes over memory, where attention is not fused
+  double memory_factor = 1;         // ew: time of memory-bound work, of what the bandwidth allows
+};
+
+/// Seconds of `gemm.count` products:
+///   2 m n k / (P e0) (1 + k0/k) (1 + w (ceil(W)/W - 1)), W = ceil(m/128) ceil(n/256) / processors.
+/// fp8 has 2 P e8 and 2 k0, fp4 1.5 times the rate of fp8 (not measured).
+/// Source: docs/time-model.md#kernels, measured on tables of A100 products (error 3.3 %).
+double gemm_seconds(const ComputeRates& rates, const Gemm& gemm, MatrixPrecision precision);
+
+/// Seconds of one attention kernel. Fused: half of the products, where causal, at their own efficiency, 1.15
+/// as long for heads of up to 64; backward 2.5 times as long. Else: all products as matrix products and
+/// `score_bytes` / 3 for each score; backward twice.
+double attention_seconds(const ComputeRates& rates, const AttentionKernel& kernel);
+
+/// Seconds of memory-bound work on so many bytes.
+double memory_seconds(const ComputeRates& rates, double bytes);
+
+}  // namespace commlens

@@ -1,0 +1,29 @@
+#pragma once
+#include "commlens/simulate/coefficients.hpp"
+#include "commlens/simulate/training_run.hpp"
+
+namespace commlens {
+
+/// Seconds of one iteration, and what they consist of.
+struct IterationTime {
+  double compute = 0;  // layers and logits of all micro-batches, with what is repeated and launches
+  double tensor = 0;   // messages of tensor and context parallelism and of experts that nothing hides
+  double bubble = 0;   // waiting of the pipeline, and its messages
+  double data = 0;     // messages of data parallelism that nothing hides, and what hiding them costs
+  double optimizer = 0;
+  double other = 0;  // of each micro-batch, of each iteration, stragglers
+  double total() const { return compute + tensor + bubble + data + optimizer + other; }
+};
+
+/// The closed form of docs/time-model.md#iterations.
+IterationTime iteration_time(const TrainingRun& run, const Coefficients& with);
+
+/// Floating-point operations that the model's mathematics take in an iteration, of one device: three passes,
+/// attention over all pairs of tokens, no recomputation, the experts that a token uses.
+double model_flops(const TrainingRun& run);
+
+/// Bytes of a device's memory that an iteration takes: states by their data-parallel kind and activations
+/// (docs/memory.md), an estimate without fragmentation.
+double memory_bytes_of(const TrainingRun& run);
+
+}  // namespace commlens

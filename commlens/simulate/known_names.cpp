@@ -1,0 +1,157 @@
+#include "commlens/simulate/known_names.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "commlens/base/check.hpp"
+#include "commlens/config/json_document.hpp"
+#include "commlens/simulate/run_table.hpp"
+
+namespace commlens {
+namespace {
+
+std::string text_of(const ConfigNode& map, std::string_view key) {
+  const ConfigNode* const node = find(map, key);
+  return node == nullptr ? "" : node->text;
+}
+
+double number_of(const ConfigNode& map, std::string_view key, double otherwise = 0) {
+  const ConfigNode* const node = find(map, key);
+  return node == nullptr ? otherwise : as_number(*node).value_or(otherwise);
+}
+
+bool flag_of(const ConfigNode& map, std::string_view key) { return text_of(map, key) == "true"; }
+
+std::vector<std::string> words_of(const ConfigNode& map) {
+  std::vector<std::string> words;
+  if (const ConfigNode* const node = find(map, "words"); node != nullptr) {
+    for (const ConfigNode& item : node->items) {
+      words.push_back(in_lower_case(item.text));
+    }
+  }
+  return words;
+}
+
+/// Values of coefficients by their keys.
+CoefficientValues priors_of(const ConfigNode& map) {
+  CoefficientValues values;
+  if (const ConfigNode* const node = find(map, "priors"); node != nullptr) {
+    for (const std::string& key : node->keys) {
+      const std::optional<Coefficient> coefficient = coefficient_from(key);
+      COMMLENS_CHECK(coefficient, "the built-in file names known coefficients");
+      values.emplace_back(*coefficient, number_of(*node, key));
+    }
+  }
+  return values;
+}
+
+Accelerator accelerator_of(const ConfigNode& node) {
+  Accelerator result{
+      text_of(node, "name"), words_of(node), number_of(node, "memory_below_gb"), {}, priors_of(node)};
+  RunHardware& hardware = result.hardware;
+  hardware.gpu = result.name;
+  hardware.peak = number_of(node, "tflops") * 1e12;
+  hardware.memory_bandwidth = number_of(node, "memory_gb_s") * 1e9;
+  hardware.processors = number_of(node, "processors", 1);
+  hardware.link = number_of(node, "link_gb_s") * 1e9;
+  hardware.pair_link = number_of(node, "pair_link_gb_s") * 1e9;
+  hardware.network = number_of(node, "network_gb_s") * 1e9;
+  hardware.domain = static_cast<std::int64_t>(number_of(node, "domain", 8));
+  hardware.node = static_cast<std::int64_t>(number_of(node, "node", 8));
+  return result;
+}
+
+RunFramework framework_of(const ConfigNode& node) {
+  RunFramework result{text_of(node, "name"), words_of(node), std::nullopt, {}, priors_of(node), false};
+  if (text_of(node, "data_kind") == "owners") {
+    result.data_kind = DataParallelKind::owners;
+  }
+  RunBehaviour& behaviour = result.behaviour;
+  behaviour.fitted_recompute = flag_of(node, "recompute_is_fitted") ? 1 : 0;
+  behaviour.accumulation_bytes = number_of(node, "accumulation_bytes");
+  behaviour.gradient_bytes = number_of(node, "gradient_bytes");
+  behaviour.overlaps_gradients = flag_of(node, "overlaps_gradients");
+  behaviour.overlaps_parameters = flag_of(node, "overlaps_parameters");
+  behaviour.reduces_to_all = flag_of(node, "reduces_to_all");
+  result.has_host_optimizer_of_shards = flag_of(node, "host_optimizer_of_shards");
+  return result;
+}
+
+std::string_view names_text() {
+  for (const EmbeddedFile& file : built_in_training()) {
+    if (file.stem() == "accelerators") {
+      return file.text;
+    }
+  }
+  return "";
+}
+
+KnownNames read_names() {
+  const Result<ConfigNode> document = parse_json("accelerators.json", names_text());
+  COMMLENS_CHECK(document, "the built-in file is valid");
+  KnownNames names;
+  for (const ConfigNode& node : find(*document, "accelerators")->items) {
+    names.accelerators.push_back(accelerator_of(node));
+  }
+  for (const ConfigNode& node : find(*document, "frameworks")->items) {
+    names.frameworks.push_back(framework_of(node));
+  }
+  for (const ConfigNode& node : find(*document, "models")->items) {
+    names.models.push_back({words_of(node), flag_of(node, "latent_attention"),
+                            static_cast<std::int64_t>(number_of(node, "shared_experts"))});
+  }
+  return names;
+}
+
+bool has_all(const std::string& text, const std::vector<std::string>& words) {
+  return std::all_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return text.find(word) != std::string::npos; });
+}
+
+}  // namespace
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return lower;
+}
+
+const KnownNames& known_names() {
+  static const KnownNames names = read_names();
+  return names;
+}
+
+const Accelerator* find_accelerator(std::string_view name, double memory_gb) {
+  const std::string lower = in_lower_case(name);
+  for (const Accelerator& entry : known_names().accelerators) {
+    const bool has_memory =
+        entry.memory_below_gb == 0 || (memory_gb > 0 && memory_gb < entry.memory_below_gb);
+    if (has_memory && has_all(lower, entry.words)) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+const RunFramework& find_framework(std::string_view name) {
+  const std::string lower = in_lower_case(name);
+  for (const RunFramework& entry : known_names().frameworks) {
+    if (has_all(lower, entry.words)) {
+      return entry;
+    }
+  }
+  return known_names().frameworks.back();
+}
+
+const KnownModel* find_model(std::string_view name) {
+  const std::string lower = in_lower_case(name);
+  for (const KnownModel& entry : known_names().models) {
+    if (has_all(lower, entry.words)) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace commlens

@@ -1,0 +1,53 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/simulate/training_run.hpp"
+
+namespace commlens {
+
+/// A device as tables name it.
+struct Accelerator {
+  std::string name;
+  std::vector<std::string> words;  // all occur in the table's name
+  double memory_below_gb = 0;      // of devices with less memory alone; 0: of all
+  RunHardware hardware;
+  CoefficientValues priors;
+};
+
+/// A framework as tables name it, and what it does.
+struct RunFramework {
+  std::string name;
+  std::vector<std::string> words;
+  std::optional<DataParallelKind> data_kind;
+  RunBehaviour behaviour;
+  CoefficientValues priors;
+  bool has_host_optimizer_of_shards = false;  // the host updates parameters that are sharded
+};
+
+/// A model whose table leaves out what decides its time.
+struct KnownModel {
+  std::vector<std::string> words;
+  bool has_latent_attention = false;
+  std::int64_t shared_experts = 0;
+};
+
+/// data/training/accelerators.json.
+struct KnownNames {
+  std::vector<Accelerator> accelerators;
+  std::vector<RunFramework> frameworks;
+  std::vector<KnownModel> models;
+};
+const KnownNames& known_names();
+
+const Accelerator* find_accelerator(std::string_view name, double memory_gb);
+/// The last of the list where no other is meant.
+const RunFramework& find_framework(std::string_view name);
+const KnownModel* find_model(std::string_view name);
+
+/// The letters of `text` as small ones.
+std::string in_lower_case(std::string_view text);
+
+}  // namespace commlens

@@ -1,0 +1,219 @@
+#include "commlens/simulate/run_calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "commlens/simulate/iteration_time.hpp"
+#include "commlens/simulate/run_fit.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::size_t k_parts = 5;
+constexpr std::size_t k_least_for_spread = 10;
+constexpr double k_least_spread = 0.04;
+// Measured when coefficients move to another device, precision or length
+// (docs/time-model.md#how-sure-iteration-times-are).
+const double k_borrowed_spread = std::log(1.3);
+const double k_uncalibrated_spread = std::log(2.0);
+
+using Runs = std::vector<const TrainingRun*>;
+
+/// Which part each run is in: all runs of a model in one.
+std::vector<std::size_t> parts_of(const Runs& runs) {
+  std::map<std::string, std::size_t> models;
+  for (const TrainingRun* const run : runs) {
+    models.emplace(run->model.name, 0);
+  }
+  std::size_t next = 0;
+  for (auto& [name, part] : models) {
+    part = next++ % k_parts;
+  }
+  std::vector<std::size_t> parts;
+  for (std::size_t index = 0; index < runs.size(); ++index) {
+    parts.push_back(models.size() > 1 ? models[runs[index]->model.name] : index % k_parts);
+  }
+  return parts;
+}
+
+double spread_of(const Runs& runs) {
+  if (runs.size() < k_least_for_spread) {
+    return k_borrowed_spread;
+  }
+  const std::vector<std::size_t> parts = parts_of(runs);
+  std::vector<double> errors;
+  for (std::size_t part = 0; part < k_parts; ++part) {
+    Runs others;
+    for (std::size_t index = 0; index < runs.size(); ++index) {
+      if (parts[index] != part) {
+        others.push_back(runs[index]);
+      }
+    }
+    if (others.empty() || others.size() == runs.size()) {
+      continue;
+    }
+    const RunFit fit = fit_runs(others, start_of(*others.front()), coefficients_of(others));
+    for (std::size_t index = 0; index < runs.size(); ++index) {
+      if (parts[index] == part) {
+        errors.push_back(std::abs(
+            std::log(iteration_time(*runs[index], fit.coefficients).total() / *runs[index]->seconds)));
+      }
+    }
+  }
+  std::sort(errors.begin(), errors.end());
+  return std::max(k_least_spread,
+                  errors[static_cast<std::size_t>(0.9 * static_cast<double>(errors.size() - 1))]);
+}
+
+/// Where the runs were measured, each once.
+std::string sources_of(const Runs& runs) {
+  std::set<std::string> names;
+  for (const TrainingRun* const run : runs) {
+    names.insert(run->source);
+  }
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+FamilyFit family_fit(const std::string& name, const Runs& runs, const Coefficients& start,
+                     const std::string& source) {
+  const RunFit fit = fit_runs(runs, start, coefficients_of(runs));
+  FamilyFit family;
+  family.name = name;
+  family.gpu = runs.front()->hardware.gpu;
+  family.source = source.empty() ? sources_of(runs) : source;
+  family.rows = static_cast<std::int64_t>(runs.size());
+  family.fitted = fit.fitted;
+  family.coefficients = fit.coefficients;
+  for (const TrainingRun* const run : runs) {
+    const bool is_small = run->behaviour.precision != MatrixPrecision::bf16;
+    (is_small ? family.has_small : family.has_bf16) = true;
+    (run->behaviour.has_fused_attention ? family.has_fused : family.has_unfused) = true;
+    family.longest_sequence = std::max(family.longest_sequence, run->model.sequence);
+  }
+  return family;
+}
+
+/// What a family has not seen of a run; empty: nothing.
+std::string unseen(const FamilyFit& family, const TrainingRun& run) {
+  const bool is_small = run.behaviour.precision != MatrixPrecision::bf16;
+  if (is_small ? !family.has_small : !family.has_bf16) {
+    return is_small ? "fp8" : "16 bit";
+  }
+  if (run.behaviour.has_fused_attention ? !family.has_fused : !family.has_unfused) {
+    return run.behaviour.has_fused_attention ? "fused attention" : "attention that is not fused";
+  }
+  return run.model.sequence > 2 * family.longest_sequence
+             ? fmt::format("sequences longer than {}", family.longest_sequence)
+             : "";
+}
+
+/// The name without the device and the network: the framework.
+std::string framework_part(const std::string& family) { return family.substr(family.rfind(", ") + 2); }
+
+/// The family itself, else one of the device, else one of the framework; of several the one with most runs.
+const FamilyFit* nearest_family(const RunCalibration& calibration, const TrainingRun& run) {
+  const FamilyFit* best = nullptr;
+  int most = 0;
+  for (const FamilyFit& family : calibration.families) {
+    const bool same_device = family.gpu == run.hardware.gpu;
+    const bool same_framework = framework_part(family.name) == framework_part(run.family);
+    const int score = (family.name == run.family ? 4 : 0) + (same_device ? 2 : 0) + (same_framework ? 1 : 0);
+    if (score > most || (score > 0 && score == most && family.rows > best->rows)) {
+      best = &family;
+      most = score;
+    }
+  }
+  return best;
+}
+
+std::map<std::string, Runs> by_family(std::span<const TrainingRun> runs) {
+  std::map<std::string, Runs> families;
+  for (const TrainingRun& run : runs) {
+    if (run.seconds) {
+      families[run.family].push_back(&run);
+    }
+  }
+  return families;
+}
+
+/// Where the fit of each family starts: families of one framework at what fits all of them together, so that
+/// one with few runs has the others' launches and memory traffic; matrix products as the device's tables say.
+std::map<std::string, Coefficients> starts_of(const std::map<std::string, Runs>& families) {
+  std::map<std::string, Runs> frameworks;
+  for (const auto& [name, members] : families) {
+    Runs& all = frameworks[framework_part(name)];
+    all.insert(all.end(), members.begin(), members.end());
+  }
+  std::map<std::string, Coefficients> starts;
+  for (const auto& [name, members] : families) {
+    const Runs& all = frameworks[framework_part(name)];
+    Coefficients start = start_of(*members.front());
+    if (all.size() > members.size()) {
+      start = fit_runs(all, Coefficients(), coefficients_of(all)).coefficients;
+      start.set(members.front()->priors);
+    }
+    starts.emplace(name, start);
+  }
+  return starts;
+}
+
+}  // namespace
+
+RunCalibration fitted_families(std::span<const TrainingRun> runs, const std::string& source) {
+  const std::map<std::string, Runs> families = by_family(runs);
+  const std::map<std::string, Coefficients> starts = starts_of(families);
+  RunCalibration calibration;
+  for (const auto& [name, members] : families) {
+    calibration.families.push_back(family_fit(name, members, starts.at(name), source));
+  }
+  return calibration;
+}
+
+RunCalibration calibrated_runs(std::span<const TrainingRun> runs, const std::string& source) {
+  RunCalibration calibration = fitted_families(runs, source);
+  const std::map<std::string, Runs> families = by_family(runs);
+  for (FamilyFit& family : calibration.families) {
+    family.spread = spread_of(families.at(family.name));
+  }
+  return calibration;
+}
+
+RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibration) {
+  const FamilyFit* const family = nearest_family(calibration, run);
+  RunPrediction prediction;
+  double spread = k_uncalibrated_spread;
+  if (family == nullptr) {
+    prediction.provenance = "uncalibrated: no measured run of this device or framework";
+  } else if (const std::string missing = unseen(*family, run);
+             family->name == run.family && missing.empty()) {
+    spread = family->spread;
+    prediction.provenance = fmt::format("calibrated on {} runs of {}", family->rows, family->name);
+  } else {
+    spread = std::max(k_borrowed_spread, family->spread);
+    prediction.provenance = fmt::format("borrowed from {}", family->name);
+    if (!missing.empty()) {
+      prediction.provenance += fmt::format(", which has not seen {}", missing);
+    }
+  }
+  if (!run.assumed.empty()) {
+    spread = std::max(k_borrowed_spread, spread);
+    prediction.provenance += "; " + run.assumed;
+  }
+  const Coefficients coefficients = family == nullptr ? start_of(run) : family->coefficients;
+  prediction.seconds = iteration_time(run, coefficients).total();
+  prediction.low = prediction.seconds * std::exp(-spread);
+  prediction.high = prediction.seconds * std::exp(spread);
+  prediction.mfu = model_flops(run) / (prediction.seconds * run.hardware.peak);
+  prediction.memory_bytes = memory_bytes_of(run);
+  return prediction;
+}
+
+}  // namespace commlens
