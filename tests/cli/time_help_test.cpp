@@ -23,7 +23,8 @@ TEST_P(VerbOfTimes, HasItsHelpAsWritten) {
   EXPECT_EQ(answer.out, golden.str());
 }
 
-INSTANTIATE_TEST_SUITE_P(Verbs, VerbOfTimes, ::testing::Values("machines", "cost", "calibrate", "doctor", "simulate"));
+INSTANTIATE_TEST_SUITE_P(Verbs, VerbOfTimes,
+                         ::testing::Values("machines", "cost", "calibrate", "doctor", "simulate"));
 
 }  // namespace
 }  // namespace commlens
