@@ -8,6 +8,7 @@
 
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/layout_options.hpp"
+#include "commlens/app/machine_choice.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/machine/calibrate/sweep.hpp"
@@ -111,14 +112,7 @@ Result<AskedLibrary> restricted(AskedLibrary asked, const CostRequest& request, 
 
 Result<AskedLibrary> asked_library(const CostRequest& request, CommKind op, const Machine& machine,
                                    const Machine* lender) {
-  const bool is_amd = machine.processor.architecture == Architecture::cdna2 ||
-                      machine.processor.architecture == Architecture::cdna3;
-  const std::string usual = is_amd ? "rccl" : "nccl";
-  return library_from(request.library.empty() ? usual : request.library).and_then([&](Library library) {
-    if (library.version.empty()) {
-      const bool is_lent = machine.calibrations.empty() && lender != nullptr;
-      library.version = default_version(is_lent ? *lender : machine, library.name);
-    }
+  return library_on(request.library, machine, lender).and_then([&](Library library) {
     return restricted({std::move(library), {}}, request, op);
   });
 }
@@ -214,17 +208,6 @@ std::string head_text(const CostResult& result) {
                      name_of(result.call.op), name_of(result.call.dtype), result.call.place.ranks,
                      result.call.place.nodes, result.call.place.nodes == 1 ? "" : "s", result.machine,
                      result.title, library_text(result.library), environment_text(result));
-}
-
-Result<std::optional<Machine>> lender_of(const Machine& machine) {
-  if (machine.borrows.empty()) {
-    return std::optional<Machine>();
-  }
-  return find_machine(machine.borrows)
-      .map([](const Machine& lender) { return std::optional(lender); })
-      .map_error([&](const Error& error) {
-        return Error{fmt::format("machine {}: borrows: {}", machine.name, error.message)};
-      });
 }
 
 Result<CostResult> cost_on(const CostRequest& request, const Machine& machine, const Machine* lender) {

@@ -100,6 +100,13 @@ KnownNames read_names() {
     names.models.push_back({words_of(node), flag_of(node, "latent_attention"),
                             static_cast<std::int64_t>(number_of(node, "shared_experts"))});
   }
+  for (const ConfigNode& node : find(*document, "jobs")->items) {
+    JobFramework& job = names.jobs.emplace_back();
+    job.name = text_of(node, "framework");
+    for (const ConfigNode& runs : find(node, "runs")->items) {
+      job.runs.push_back(runs.text);
+    }
+  }
   return names;
 }
 
@@ -142,6 +149,18 @@ const RunFramework& find_framework(std::string_view name) {
     }
   }
   return known_names().frameworks.back();
+}
+
+std::vector<const RunFramework*> frameworks_of_job(std::string_view framework) {
+  std::vector<const RunFramework*> found;
+  for (const JobFramework& job : known_names().jobs) {
+    if (job.name == framework) {
+      for (const std::string& name : job.runs) {
+        found.push_back(&find_framework(name));
+      }
+    }
+  }
+  return found.empty() ? std::vector<const RunFramework*>{&find_framework(framework)} : found;
 }
 
 const KnownModel* find_model(std::string_view name) {

@@ -34,17 +34,26 @@ struct KnownModel {
   std::int64_t shared_experts = 0;
 };
 
+/// A framework whose jobs are planned, and the frameworks of tables whose runs are alike, the nearest first.
+struct JobFramework {
+  std::string name;
+  std::vector<std::string> runs;
+};
+
 /// data/training/accelerators.json.
 struct KnownNames {
   std::vector<Accelerator> accelerators;
   std::vector<RunFramework> frameworks;
   std::vector<KnownModel> models;
+  std::vector<JobFramework> jobs;
 };
 const KnownNames& known_names();
 
 const Accelerator* find_accelerator(std::string_view name, double memory_gb);
 /// The last of the list where no other is meant.
 const RunFramework& find_framework(std::string_view name);
+/// The frameworks of tables that stand for a job's, the nearest first; the job's own name where none does.
+std::vector<const RunFramework*> frameworks_of_job(std::string_view framework);
 const KnownModel* find_model(std::string_view name);
 
 /// The letters of `text` as small ones.

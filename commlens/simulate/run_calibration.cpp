@@ -186,31 +186,32 @@ RunCalibration calibrated_runs(std::span<const TrainingRun> runs, const std::str
   return calibration;
 }
 
-RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibration) {
+FamilyChoice family_choice(const TrainingRun& run, const RunCalibration& calibration) {
   const FamilyFit* const family = nearest_family(calibration, run);
-  RunPrediction prediction;
-  double spread = k_uncalibrated_spread;
   if (family == nullptr) {
-    prediction.provenance = "uncalibrated: no measured run of this device or framework";
-  } else if (const std::string missing = unseen(*family, run);
-             family->name == run.family && missing.empty()) {
-    spread = family->spread;
-    prediction.provenance = fmt::format("calibrated on {} runs of {}", family->rows, family->name);
-  } else {
-    spread = std::max(k_borrowed_spread, family->spread);
-    prediction.provenance = fmt::format("borrowed from {}", family->name);
-    if (!missing.empty()) {
-      prediction.provenance += fmt::format(", which has not seen {}", missing);
-    }
+    return {start_of(run), k_uncalibrated_spread, "uncalibrated: no measured run of this device or framework"};
   }
+  const std::string missing = unseen(*family, run);
+  if (family->name == run.family && missing.empty()) {
+    return {family->coefficients, family->spread,
+            fmt::format("calibrated on {} runs of {}", family->rows, family->name)};
+  }
+  return {family->coefficients, std::max(k_borrowed_spread, family->spread),
+          fmt::format("borrowed from {}{}", family->name,
+                      missing.empty() ? "" : fmt::format(", which has not seen {}", missing))};
+}
+
+RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibration) {
+  FamilyChoice choice = family_choice(run, calibration);
   if (!run.assumed.empty()) {
-    spread = std::max(k_borrowed_spread, spread);
-    prediction.provenance += "; " + run.assumed;
+    choice.spread = std::max(k_borrowed_spread, choice.spread);
+    choice.provenance += "; " + run.assumed;
   }
-  const Coefficients coefficients = family == nullptr ? start_of(run) : family->coefficients;
-  prediction.seconds = iteration_time(run, coefficients).total();
-  prediction.low = prediction.seconds * std::exp(-spread);
-  prediction.high = prediction.seconds * std::exp(spread);
+  RunPrediction prediction;
+  prediction.provenance = choice.provenance;
+  prediction.seconds = iteration_time(run, choice.coefficients).total();
+  prediction.low = prediction.seconds * std::exp(-choice.spread);
+  prediction.high = prediction.seconds * std::exp(choice.spread);
   prediction.mfu = model_flops(run) / (prediction.seconds * run.hardware.peak);
   prediction.memory_bytes = memory_bytes_of(run);
   return prediction;

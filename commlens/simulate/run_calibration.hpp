@@ -49,6 +49,14 @@ struct RunPrediction {
   std::string provenance;   // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated"
 };
 
+/// The coefficients for a run, how far they may be off, and where they come from.
+struct FamilyChoice {
+  Coefficients coefficients;
+  double spread = 0;  // of log(time): 90 % interval
+  std::string provenance;
+};
+FamilyChoice family_choice(const TrainingRun& run, const RunCalibration& calibration);
+
 /// A prediction is calibrated where its family is and has seen its precision, its kind of attention and half
 /// of its sequence's length. Else it is borrowed, from the nearest family of the device, then from any of the
 /// framework, and its interval is 30 % or the spread if wider.

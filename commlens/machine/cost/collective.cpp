@@ -250,9 +250,10 @@ Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, c
                           0};
   }
   const double least = least_us(*query.machine, call, name.algorithm);
+  const double above = time->high_us / time->us;  // the bound says nothing about how much longer it takes
   time->us = std::max(time->us, least);
   time->low_us = std::max(time->low_us, least);
-  time->high_us = std::max(time->high_us, time->us);
+  time->high_us = std::max(time->high_us, time->us * above);
   time->algorithm = name.algorithm;
   time->protocol = name.protocol;
   time->library_us = candidate == nullptr ? 0 : candidate->library_us;

@@ -1,0 +1,34 @@
+#include "commlens/app/machine_choice.hpp"
+
+#include <fmt/format.h>
+
+#include "commlens/machine/cost/collective.hpp"
+#include "commlens/machine/machines.hpp"
+
+namespace commlens {
+
+Result<std::optional<Machine>> lender_of(const Machine& machine) {
+  if (machine.borrows.empty()) {
+    return std::optional<Machine>();
+  }
+  return find_machine(machine.borrows)
+      .map([](const Machine& lender) { return std::optional(lender); })
+      .map_error([&](const Error& error) {
+        return Error{fmt::format("machine {}: borrows: {}", machine.name, error.message)};
+      });
+}
+
+Result<Library> library_on(const std::string& name, const Machine& machine, const Machine* lender) {
+  const bool is_amd = machine.processor.architecture == Architecture::cdna2 ||
+                      machine.processor.architecture == Architecture::cdna3;
+  const std::string usual = is_amd ? "rccl" : "nccl";
+  return library_from(name.empty() ? usual : name).map([&](Library library) {
+    if (library.version.empty()) {
+      const bool is_lent = machine.calibrations.empty() && lender != nullptr;
+      library.version = default_version(is_lent ? *lender : machine, library.name);
+    }
+    return library;
+  });
+}
+
+}  // namespace commlens

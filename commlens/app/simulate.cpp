@@ -1,0 +1,159 @@
+#include "commlens/app/simulate.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/app/job_text.hpp"
+#include "commlens/app/json_result.hpp"
+#include "commlens/app/machine_choice.hpp"
+#include "commlens/app/predict.hpp"
+#include "commlens/app/version.hpp"
+#include "commlens/frameworks/memory.hpp"
+#include "commlens/machine/machines.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
+#include "commlens/trace/trace_file.hpp"
+
+namespace commlens {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of a rank's memory beyond what a job asks for (docs/memory.md): what allocators keep, at most; the processes
+// themselves. The estimate itself was never compared with enough measured runs to say how far it is off.
+constexpr double k_memory_low = 1.0;
+constexpr double k_memory_high = 1.06;
+constexpr double k_process_bytes = 1e9;
+
+Estimate memory_figure(const SimulatedJob& result) {
+  const auto used = static_cast<double>(result.memory.total().value);
+  return {used, used * k_memory_low, used * k_memory_high + k_process_bytes};
+}
+
+Result<SimulatedJob> simulated_on(const SimulateRequest& request, Machine machine, const Plan& plan) {
+  return lender_of(machine).and_then([&](const std::optional<Machine>& lender) {
+    const Machine* const lends = lender ? &*lender : nullptr;
+    return library_on(request.library, machine, lends).and_then([&](const Library& library) {
+      SimulationOptions options;
+      options.machine = &machine;
+      options.lender = lends;
+      options.library = library;
+      options.jitter = request.jitter;
+      options.collapse = request.collapse;
+      return simulated(plan, options, built_in_calibration()).map([&](Simulation simulation) {
+        return SimulatedJob{plan.job, plan.tables.provenance.framework, machine, std::move(simulation),
+                            memory_per_rank(plan.job)};
+      });
+    });
+  });
+}
+
+void write_trace_of(const SimulateRequest& request, SimulatedJob& result) {
+  Provenance& provenance = result.simulation.trace.provenance;
+  provenance.producer = fmt::format("commlens {}", k_version);
+  provenance.framework = result.framework;
+  provenance.description = fmt::format("{}, {}, on {}", parameters_text(result.job.model), layout_text(result.job),
+                                       result.machine.name);
+  write_trace(result.simulation.trace, request.trace);
+}
+
+std::string provenance_text(const SimulatedCalls& calls) {
+  return calls.source == TimeSource::borrowed ? fmt::format("borrowed from {}", calls.source_of)
+                                              : std::string(name_of(calls.source));
+}
+
+Table calls_table(const SimulatedJob& result) {
+  Table table(columns({"op", "axis", "calls_per_rank", "exposed_s", "exposed_low_s", "exposed_high_s", "moving_s",
+                       "moving_low_s", "moving_high_s", Column{.key = "provenance", .least = 12}}));
+  for (const SimulatedCalls& calls : result.simulation.calls) {
+    table.add({name_of(calls.op), calls.axis.name(), calls.calls, calls.exposed.value, calls.exposed.low,
+               calls.exposed.high, calls.moving.value, calls.moving.low, calls.moving.high, provenance_text(calls)});
+  }
+  return table;
+}
+
+std::string share_text(double share) { return fmt::format("{:.1f} %", share * 100); }
+std::string seconds_text(double seconds) {
+  return to_text(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
+}
+
+using FigureText = std::string (*)(double);
+
+std::string line_of(std::string_view name, const Estimate& figure, FigureText text, double of = 0) {
+  const std::string share = of > 0 ? fmt::format(", {} of it", share_text(figure.value / of)) : "";
+  return fmt::format("{:<20} {:>12}   ({} to {}){}\n", name, text(figure.value), text(figure.low), text(figure.high),
+                     share);
+}
+
+std::string head_text(const SimulatedJob& result) {
+  const Simulation& simulation = result.simulation;
+  const double whole = simulation.seconds.value;
+  std::string text = parameters_text(result.job.model) + ", " + layout_text(result.job) + "\n";
+  text += fmt::format("{} on {} ({}), {}; 90 % intervals\n", result.framework, result.machine.name, result.machine.title,
+                      simulation.library);
+  text += fmt::format("kernels: {}\n\n", simulation.compute_provenance);
+  text += line_of("iteration", simulation.seconds, seconds_text);
+  text += line_of("tokens/s of a rank", simulation.tokens_per_second, [](double value) { return fmt::format("{:.0f}", value); });
+  text += line_of("MFU", simulation.mfu, share_text);
+  text += line_of("computing", simulation.compute, seconds_text, whole);
+  text += line_of("exposed calls", simulation.exposed, seconds_text, whole);
+  text += line_of("bubble and waiting", simulation.waiting, seconds_text, whole);
+  text += line_of("memory of a rank", memory_figure(result),
+                  [](double bytes) { return to_text(Bytes{static_cast<std::int64_t>(bytes)}); });
+  return text + "\n";
+}
+
+Json figure_json(const Estimate& figure) {
+  return {{"value", figure.value}, {"low", figure.low}, {"high", figure.high}};
+}
+
+Json document_of(const SimulatedJob& result) {
+  const Simulation& simulation = result.simulation;
+  return {{"schema", "commlens.simulate/1"},
+          {"framework", result.framework},
+          {"machine", result.machine.name},
+          {"library", simulation.library},
+          {"rank_count", result.job.layout.ranks},
+          {"iteration", simulation.iteration},
+          {"interval_share", .9},
+          {"iteration_s", figure_json(simulation.seconds)},
+          {"tokens_per_s_per_rank", figure_json(simulation.tokens_per_second)},
+          {"mfu", figure_json(simulation.mfu)},
+          {"compute_s", figure_json(simulation.compute)},
+          {"exposed_s", figure_json(simulation.exposed)},
+          {"waiting_s", figure_json(simulation.waiting)},
+          {"memory_bytes", figure_json(memory_figure(result))},
+          {"kernels", simulation.compute_provenance},
+          {"calls", rows_json(calls_table(result))}};
+}
+
+}  // namespace
+
+Result<SimulatedJob> simulate(const SimulateRequest& request) {
+  PredictRequest planned;
+  planned.config = request.config;
+  planned.framework = request.framework;
+  planned.overrides = request.overrides;
+  planned.events = request.events;
+  return find_machine(request.machine).and_then([&](Machine machine) {
+    return plan_of(planned).and_then([&](const Plan& plan) {
+      return simulated_on(request, std::move(machine), plan).map([&](SimulatedJob result) {
+        if (!request.trace.empty()) {
+          write_trace_of(request, result);
+        }
+        return result;
+      });
+    });
+  });
+}
+
+std::string rendered(const SimulatedJob& result, Format format, const TextStyle& style) {
+  const Table table = calls_table(result);
+  return in_format(
+      format, [&] { return head_text(result) + table.text_with_hidden(style); }, [&] { return document_of(result); },
+      [&] { return table.csv(); });
+}
+
+}  // namespace commlens

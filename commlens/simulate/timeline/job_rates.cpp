@@ -1,0 +1,193 @@
+#include "commlens/simulate/timeline/job_rates.hpp"
+
+#include <algorithm>
+#include <array>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "commlens/machine/cost/comm_graph.hpp"
+#include "commlens/simulate/known_names.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr double k_gb = 1e9;
+constexpr double k_tera = 1e12;
+constexpr double k_gib_in_gb = 1.073741824;
+constexpr double k_half_peak = 0.5;  // of fp32 products in TF32 over 16 bit, where a machine file does not say
+
+std::optional<double> peak_of(const Machine& machine, DType dtype) {
+  for (const auto& [type, peak] : machine.processor.peaks) {
+    if (type == dtype) {
+      return peak.value * k_tera;
+    }
+  }
+  return std::nullopt;
+}
+
+double peak_of_16_bit(const Machine& machine) {
+  const std::optional<double> bf16 = peak_of(machine, DType::bf16);
+  return bf16 ? *bf16 : peak_of(machine, DType::fp16).value_or(0);
+}
+
+/// Kernels of one layer, forward and backward: what launches are spread over.
+double kernels_of_layer(const Job& job) {
+  constexpr std::array<ModulePart, 9> parts = {ModulePart::ln1,    ModulePart::qkv,  ModulePart::attention,
+                                               ModulePart::proj,   ModulePart::ln2,  ModulePart::router,
+                                               ModulePart::fc1,    ModulePart::activation, ModulePart::fc2};
+  double count = 0;
+  for (const ModulePart part : parts) {
+    for (const Pass pass : {Pass::forward, Pass::input_gradient, Pass::weight_gradient}) {
+      count += static_cast<double>(kernels_of(job, part, pass).size());
+    }
+  }
+  return std::max(count, 1.0);
+}
+
+std::vector<Gemm> weight_gradients(const Job& job) {
+  std::vector<Gemm> products;
+  for (int part = 0; part < k_module_parts; ++part) {
+    for (const Kernel& kernel : kernels_of(job, static_cast<ModulePart>(part), Pass::weight_gradient)) {
+      if (const Gemm* const gemm = std::get_if<Gemm>(&kernel)) {
+        products.push_back(*gemm);
+      }
+    }
+  }
+  return products;
+}
+
+/// Channels of a ring run on two multiprocessors' worth each way (time_model: 24 of 108 on A100).
+double held_share(const Machine& machine, double processors) {
+  const auto per_node = static_cast<std::int64_t>(machine.ranks_per_node.value);
+  const Result<CommGraph> graph = comm_graph(machine, {std::max<std::int64_t>(per_node, 2), 1});
+  if (!graph || processors <= 1) {
+    return 0;
+  }
+  constexpr double blocks_of_channel = 2;
+  return std::min(blocks_of_channel * static_cast<double>(graph->ring.count) / processors, 0.5);
+}
+
+/// A framework of measured runs, and the name of the family of its runs on a device.
+struct MeasuredFamily {
+  const RunFramework* framework = nullptr;
+  std::string name;
+};
+
+/// The nearest framework that was measured on the device, on the same network before any; else the nearest.
+MeasuredFamily measured_family(std::string_view framework, const RunHardware& hardware,
+                               const RunCalibration& calibration) {
+  const std::vector<const RunFramework*> frameworks = frameworks_of_job(framework);
+  const std::string network = fmt::format(", {:.0f} Gb/s", hardware.network * 8 / k_gb);
+  for (const RunFramework* const candidate : frameworks) {
+    for (const std::string& link : {network, std::string()}) {
+      const std::string name = fmt::format("{}{}, {}", hardware.gpu, link, candidate->name);
+      const auto found = std::find_if(calibration.families.begin(), calibration.families.end(),
+                                      [&](const FamilyFit& family) { return family.name == name; });
+      if (found != calibration.families.end()) {
+        return {candidate, name};
+      }
+    }
+  }
+  return {frameworks.front(), fmt::format("{}, {}", hardware.gpu, frameworks.front()->name)};
+}
+
+struct KernelSeconds {
+  const ComputeRates& rates;
+  double slower = 1;  // products of this element type, over those of 16 bit
+  DType dtype = DType::bf16;
+  double operator()(const Gemm& gemm) const { return slower * gemm_seconds(rates, gemm, MatrixPrecision::bf16); }
+  double operator()(const AttentionKernel& kernel) const { return slower * attention_seconds(rates, kernel); }
+  double operator()(const MemoryKernel& kernel) const {
+    return memory_seconds(rates, static_cast<double>(kernel.moved.value));
+  }
+};
+
+}  // namespace
+
+RunHardware run_hardware(const Machine& machine) {
+  RunHardware hardware;
+  const double memory_gb = machine.processor.memory ? machine.processor.memory->value : 0;
+  const Accelerator* const known = find_accelerator(machine.processor.name, memory_gb);
+  hardware.gpu = known != nullptr ? known->name : machine.processor.name;
+  hardware.processors = known != nullptr ? known->hardware.processors : 1;
+  hardware.pair_link = known != nullptr ? known->hardware.pair_link : 0;
+  hardware.memory_gb = memory_gb * k_gib_in_gb;
+  hardware.peak = peak_of_16_bit(machine);
+  hardware.memory_bandwidth =
+      machine.processor.memory_bandwidth ? machine.processor.memory_bandwidth->value * k_gb : 0;
+  const double ranks = machine.ranks_per_node.value;
+  hardware.node = static_cast<std::int64_t>(ranks);
+  hardware.domain = hardware.node;
+  hardware.link = machine.up.bandwidth ? machine.up.bandwidth->value * k_gb : 0;
+  hardware.network =
+      machine.out.nics && machine.out.bandwidth ? machine.out.nics->value * machine.out.bandwidth->value * k_gb / ranks : 0;
+  return hardware;
+}
+
+JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration& calibration) {
+  TrainingRun run;
+  run.hardware = run_hardware(machine);
+  run.model.sequence = job.model.sequence;
+  run.behaviour.has_fused_attention = job.train.attention != Attention::eager;
+  const auto [framework, family] = measured_family(job.framework, run.hardware, calibration);
+  run.family = family;
+  const Accelerator* const known = find_accelerator(machine.processor.name, run.hardware.memory_gb / k_gib_in_gb);
+  if (known != nullptr) {
+    run.priors = known->priors;
+  }
+  run.priors.insert(run.priors.end(), framework->priors.begin(), framework->priors.end());
+  const FamilyChoice choice = family_choice(run, calibration);
+  JobRates result;
+  result.with = choice.coefficients;
+  result.spread = choice.spread;
+  result.provenance = choice.provenance;
+  result.rates = rates_of(run.hardware, choice.coefficients);
+  result.peak_of_dtype = peak_of(machine, job.train.dtype)
+                             .value_or(result.rates.peak * (size_of(job.train.dtype) > 2 ? k_half_peak : 1));
+  const double kernels = kernels_of_layer(job);
+  result.kernel_launch = choice.coefficients[Coefficient::layer_launch] * 1e-6 / kernels;
+  result.kernel_floor = choice.coefficients[Coefficient::launch_floor] * 1e-6 / kernels;
+  if (framework->behaviour.fitted_recompute > 0) {
+    result.repeated = choice.coefficients[Coefficient::recompute];
+  }
+  if (job.train.micro_batches > 1) {
+    result.accumulate = framework->behaviour.accumulation_bytes / result.rates.memory_bandwidth;
+    result.weight_gradients = weight_gradients(job);
+  }
+  result.held_share = held_share(machine, run.hardware.processors);
+  return result;
+}
+
+namespace {
+
+/// Of adding up the gradients that a work makes.
+double accumulation_seconds(const JobRates& rates, const PlanWork& work) {
+  double parameters = 0;
+  for (const Kernel& kernel : work.kernels) {
+    const Gemm* const gemm = std::get_if<Gemm>(&kernel);
+    if (gemm != nullptr && std::find(rates.weight_gradients.begin(), rates.weight_gradients.end(), *gemm) !=
+                               rates.weight_gradients.end()) {
+      parameters += static_cast<double>(gemm->m) * static_cast<double>(gemm->n) * static_cast<double>(gemm->count);
+    }
+  }
+  return parameters * rates.accumulate;
+}
+
+}  // namespace
+
+double work_seconds(const JobRates& rates, const PlanWork& work) {
+  const double slower = size_of(work.dtype) > 2 ? rates.rates.peak / rates.peak_of_dtype : 1;
+  const KernelSeconds seconds_of{rates.rates, slower, work.dtype};
+  double seconds = 0;
+  for (const Kernel& kernel : work.kernels) {
+    seconds += std::visit(seconds_of, kernel) + rates.kernel_launch;
+  }
+  seconds = std::max(seconds, rates.kernel_floor * static_cast<double>(work.kernels.size()));
+  if (work.phase == Phase::recompute) {
+    seconds *= rates.repeated;
+  }
+  return work.phase == Phase::backward ? seconds + accumulation_seconds(rates, work) : seconds;
+}
+
+}  // namespace commlens

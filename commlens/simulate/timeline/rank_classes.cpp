@@ -1,0 +1,287 @@
+#include "commlens/simulate/timeline/rank_classes.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "commlens/base/check.hpp"
+#include "commlens/base/units.hpp"
+
+namespace commlens {
+namespace {
+
+using Colours = std::vector<std::uint32_t>;  // by rank
+
+/// A group of ranks that some steps name, with its members.
+struct GroupInstance {
+  std::vector<Rank> members;
+  Placement place;
+};
+
+/// The groups of one id: which of them each rank is in.
+struct GroupInstances {
+  std::vector<GroupInstance> all;
+  std::vector<std::int32_t> of_rank;  // -1: in none
+};
+
+/// The ordered pairs that messages go over.
+std::set<GroupId> message_groups(const Plan& plan) {
+  std::set<GroupId> groups;
+  for (const CommOp& op : plan.tables.ops()) {
+    if (is_point_to_point(op.kind)) {
+      groups.insert(op.group);
+    }
+  }
+  return groups;
+}
+
+std::int64_t node_of(Rank rank, std::int64_t ranks_per_node) { return rank.value / ranks_per_node; }
+
+Placement placement_of(const std::vector<Rank>& members, std::int64_t ranks_per_node) {
+  std::set<std::int64_t> nodes;
+  for (const Rank rank : members) {
+    nodes.insert(node_of(rank, ranks_per_node));
+  }
+  return {static_cast<std::int64_t>(members.size()), static_cast<std::int64_t>(nodes.size())};
+}
+
+std::set<GroupId> used_groups(const Plan& plan, const RankClass& ranks) {
+  std::set<GroupId> used;
+  const auto add = [&](const Program& program) {
+    for (const PlanStep& step : program.steps) {
+      if (step.kind == PlanStep::Kind::call) {
+        used.insert(plan.tables.op(step.op()).group);
+      }
+    }
+  };
+  std::for_each(ranks.iterations.begin(), ranks.iterations.end(), add);
+  for (const OtherProgram& other : ranks.others) {
+    add(other.program);
+  }
+  return used;
+}
+
+class Refinement {
+ public:
+  Refinement(const Plan& plan, std::int64_t ranks_per_node)
+      : plan_(plan),
+        ranks_per_node_(ranks_per_node),
+        messages_(message_groups(plan)),
+        colours_(static_cast<std::size_t>(plan.job.layout.ranks)) {
+    for (std::size_t row = 0; row < plan.classes.size(); ++row) {
+      used_.push_back(used_groups(plan, plan.classes[row]));
+      for (const Rank rank : plan.classes[row].ranks) {
+        colours_[index(rank)] = static_cast<std::uint32_t>(row);
+        for (const GroupId group : used_.back()) {
+          add_instance(group, rank);
+        }
+      }
+    }
+    plan_classes_ = colours_;
+  }
+
+  void separate_all() {
+    for (std::size_t rank = 0; rank < colours_.size(); ++rank) {
+      colours_[rank] = static_cast<std::uint32_t>(rank);
+    }
+  }
+
+  void refine() {
+    std::size_t before = 0;
+    std::size_t count = renumber();
+    while (count != before) {
+      before = count;
+      step();
+      count = renumber();
+    }
+  }
+
+  SimulatedRanks result() {
+    SimulatedRanks ranks;
+    std::vector<std::vector<Rank>> members(renumber());
+    for (std::size_t rank = 0; rank < colours_.size(); ++rank) {
+      members[colours_[rank]].push_back(Rank{static_cast<std::int64_t>(rank)});
+    }
+    for (const std::vector<Rank>& class_members : members) {
+      ranks.classes.push_back(class_of(class_members, ranks));
+    }
+    return ranks;
+  }
+
+ private:
+  bool is_message(GroupId group) const { return messages_.count(group) > 0; }
+  static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
+
+  void add_instance(GroupId group, Rank rank) {
+    GroupInstances& instances = instances_[group];
+    if (instances.of_rank.empty()) {
+      instances.of_rank.assign(colours_.size(), -1);
+    }
+    if (instances.of_rank[index(rank)] >= 0) {
+      return;
+    }
+    const GroupTable& groups = plan_.tables.groups;
+    std::vector<Rank> members = groups.members(group, rank);
+    if (members.empty()) {  // a group whose ranks are not known: as if they followed each other
+      const std::int64_t size = groups.size(group);
+      instances.all.push_back({{rank}, {size, ceil_div(size, ranks_per_node_)}});
+      instances.of_rank[index(rank)] = static_cast<std::int32_t>(instances.all.size() - 1);
+      return;
+    }
+    const auto row = static_cast<std::int32_t>(instances.all.size());
+    if (is_message(group)) {
+      instances.of_rank[index(rank)] = row;
+    } else {
+      for (const Rank member : members) {
+        instances.of_rank[index(member)] = row;
+      }
+    }
+    const Placement place = placement_of(members, ranks_per_node_);
+    instances.all.push_back({std::move(members), place});
+  }
+
+  /// The colours of an instance's members: of a pair in its order, else each once, ascending.
+  std::vector<std::uint32_t> colours_of(GroupId group, const GroupInstance& instance) const {
+    std::vector<std::uint32_t> colours;
+    for (const Rank member : instance.members) {
+      colours.push_back(colours_[index(member)]);
+    }
+    if (!is_message(group)) {
+      std::sort(colours.begin(), colours.end());
+      colours.erase(std::unique(colours.begin(), colours.end()), colours.end());
+    }
+    return colours;
+  }
+
+  /// New colours by what ranks see of the old ones.
+  void step() {
+    std::map<GroupId, std::vector<std::uint32_t>> signature_of;  // by instance
+    for (auto& [group, instances] : instances_) {
+      std::map<std::vector<std::int64_t>, std::uint32_t> known;
+      std::vector<std::uint32_t>& signatures = signature_of[group];
+      for (const GroupInstance& instance : instances.all) {
+        std::vector<std::int64_t> seen = {instance.place.ranks, instance.place.nodes};
+        for (const std::uint32_t colour : colours_of(group, instance)) {
+          seen.push_back(colour);
+        }
+        signatures.push_back(known.emplace(std::move(seen), known.size()).first->second);
+      }
+    }
+    std::map<std::vector<std::uint32_t>, std::uint32_t> known;
+    Colours next(colours_.size());
+    for (std::size_t rank = 0; rank < colours_.size(); ++rank) {
+      std::vector<std::uint32_t> seen = {colours_[rank]};
+      for (const GroupId group : used_[plan_classes_[rank]]) {
+        const std::int32_t row = instances_.at(group).of_rank[rank];
+        seen.push_back(row < 0 ? UINT32_MAX : signature_of.at(group)[static_cast<std::size_t>(row)]);
+      }
+      next[rank] = known.emplace(std::move(seen), static_cast<std::uint32_t>(known.size())).first->second;
+    }
+    colours_ = std::move(next);
+  }
+
+  /// Colours from 0 in the order of the first rank that has each; how many there are.
+  std::size_t renumber() {
+    std::map<std::uint32_t, std::uint32_t> numbers;
+    for (std::uint32_t& colour : colours_) {
+      colour = numbers.emplace(colour, static_cast<std::uint32_t>(numbers.size())).first->second;
+    }
+    return numbers.size();
+  }
+
+  SimulatedClass class_of(const std::vector<Rank>& members, SimulatedRanks& ranks) {
+    SimulatedClass result;
+    const std::size_t first = index(members.front());
+    result.plan_class = plan_classes_[first];
+    result.ranks = ranges_of(members);
+    result.count = static_cast<std::int64_t>(members.size());
+    for (const GroupId group : used_[result.plan_class]) {
+      const GroupInstances& instances = instances_.at(group);
+      const GroupInstance& instance = instances.all[static_cast<std::size_t>(instances.of_rank[first])];
+      if (instance.place.ranks > 1) {
+        result.groups.emplace(group, seen_group(group, instance, ranks));
+      }
+    }
+    return result;
+  }
+
+  ClassGroup seen_group(GroupId group, const GroupInstance& instance, SimulatedRanks& ranks) {
+    ClassGroup seen;
+    seen.place = instance.place;
+    if (instance.place.nodes > 1) {
+      seen.sharers = std::max<std::int64_t>(ranks_on_node() / instance.place.per_node(), 1);
+    }
+    const std::vector<std::uint32_t> colours = colours_of(group, instance);
+    const auto [found, is_new] =
+        channels_.emplace(std::pair(channel_name(group), colours), static_cast<ChannelId>(ranks.channels.size()));
+    if (is_new) {
+      ranks.channels.push_back({colours, is_message(group)});
+    }
+    seen.channel = found->second;
+    return seen;
+  }
+
+  std::int64_t ranks_on_node() const {
+    return std::min<std::int64_t>(ranks_per_node_, static_cast<std::int64_t>(colours_.size()));
+  }
+
+  /// The same of both ends of a message: its pair as its sender sees it.
+  std::string channel_name(GroupId group) const {
+    const GroupPattern* const pattern = plan_.tables.groups.pattern(group);
+    if (pattern == nullptr || pattern->shape == GroupPattern::Shape::mesh) {
+      return std::to_string(static_cast<std::uint32_t>(group));
+    }
+    const bool is_forward = pattern->shape == GroupPattern::Shape::to_next ||
+                            pattern->shape == GroupPattern::Shape::from_previous;
+    return std::string(pattern->along.name()) + (is_forward ? " forward " : " backward ") +
+           std::to_string(pattern->view);
+  }
+
+  static std::vector<RankRange> ranges_of(const std::vector<Rank>& members);
+
+  const Plan& plan_;
+  std::int64_t ranks_per_node_;
+  std::set<GroupId> messages_;
+  std::vector<std::set<GroupId>> used_;  // by plan class
+  std::map<GroupId, GroupInstances> instances_;
+  Colours colours_;
+  Colours plan_classes_;
+  std::map<std::pair<std::string, std::vector<std::uint32_t>>, ChannelId> channels_;
+};
+
+/// One range where the ranks have the pattern of one, else their runs.
+std::vector<RankRange> Refinement::ranges_of(const std::vector<Rank>& members) {
+  std::vector<RankRange> runs;
+  for (const Rank rank : members) {
+    if (!runs.empty() && runs.back().last.value + 1 == rank.value) {
+      runs.back().last = rank;
+    } else {
+      runs.push_back({rank, rank});
+    }
+  }
+  if (runs.size() < 2) {
+    return runs;
+  }
+  const std::int64_t block = runs[0].last.value - runs[0].first.value + 1;
+  const std::int64_t every = runs[1].first.value - runs[0].first.value;
+  const RankRange one{runs.front().first, runs.back().last, block, every};
+  const bool is_one = std::all_of(runs.begin(), runs.end(), [&](const RankRange& run) {
+    return (run.first.value - runs[0].first.value) % every == 0 && run.last.value - run.first.value + 1 == block;
+  });
+  return is_one && one.count() == static_cast<std::int64_t>(members.size()) ? std::vector<RankRange>{one} : runs;
+}
+
+}  // namespace
+
+SimulatedRanks simulated_ranks(const Plan& plan, std::int64_t ranks_per_node, bool collapse) {
+  COMMLENS_CHECK(ranks_per_node > 0, "nodes have ranks");
+  Refinement refinement(plan, ranks_per_node);
+  if (collapse) {
+    refinement.refine();
+  } else {
+    refinement.separate_all();
+  }
+  return refinement.result();
+}
+
+}  // namespace commlens

@@ -1,0 +1,277 @@
+#include "commlens/simulate/timeline/simulation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "commlens/simulate/timeline/account.hpp"
+#include "commlens/simulate/timeline/call_times.hpp"
+#include "commlens/simulate/timeline/job_rates.hpp"
+#include "commlens/simulate/timeline/timeline.hpp"
+
+namespace commlens {
+namespace {
+
+/// Which end of their intervals times are taken from: -1 the lower, 0 the middle, 1 the upper.
+struct Ends {
+  int kernels = 0;
+  int calls = 0;
+};
+constexpr std::array<Ends, 5> k_runs = {{{0, 0}, {-1, -1}, {-1, 1}, {1, -1}, {1, 1}}};
+
+double us_at(const CollectiveTime& time, int end) {
+  return end == 0 ? time.us : end < 0 ? time.low_us : time.high_us;
+}
+
+/// The figures of one run.
+struct Run {
+  double seconds = 0;
+  double tokens_per_second = 0;
+  double mfu = 0;
+  double compute = 0;
+  double exposed = 0;
+  double waiting = 0;
+  std::map<RankAccount::Key, RankAccount::Calls> calls;
+};
+
+void include(Estimate& figure, double value, bool is_first) {
+  if (is_first) {
+    figure = {value, value, value};
+  }
+  figure.low = std::min(figure.low, value);
+  figure.high = std::max(figure.high, value);
+}
+
+class Simulator {
+ public:
+  Simulator(const Plan& plan, const SimulationOptions& options, const RunCalibration& calibration)
+      : plan_(plan),
+        options_(options),
+        rates_(job_rates(plan.job, *options.machine, calibration)),
+        calls_(*options.machine, options.lender, options.library),
+        ranks_(simulated_ranks(plan, per_node(), options.collapse)),
+        iterations_{plan.steady_iteration(), plan.steady_iteration() + 1} {}
+
+  Result<Simulation> result() {
+    Simulation simulation;
+    simulation.iteration = iterations_.back();
+    simulation.compute_provenance = rates_.provenance;
+    simulation.library = fmt::format("{} {}", options_.library.name, options_.library.version);
+    simulation.classes = static_cast<std::int64_t>(ranks_.classes.size());
+    std::string error;
+    for (const Ends& ends : k_runs) {
+      const Result<std::vector<ClassTimeline>> lines = timeline(plan_, ranks_, iterations_, costs(ends));
+      if (!lines) {
+        error = lines.error().message;
+        break;
+      }
+      const bool is_first = &ends == k_runs.data();
+      add(simulation, run_of(*lines), is_first);
+      if (is_first) {
+        simulation.trace = trace_of(*lines);
+      }
+    }
+    finish(simulation);
+    return error.empty() ? Result<Simulation>(std::move(simulation)) : failure(error);
+  }
+
+ private:
+  std::int64_t per_node() const { return static_cast<std::int64_t>(options_.machine->ranks_per_node.value); }
+
+  StepCosts costs(Ends ends) {
+    StepCosts costs;
+    const double kernels = std::exp(rates_.spread * ends.kernels) * jitter();
+    for (std::size_t row = 0; row < plan_.works.count(); ++row) {
+      const PlanWork& work = plan_.works[WorkId{static_cast<std::uint32_t>(row)}];
+      work_ticks_.resize(plan_.works.count());
+      work_ticks_[row] = std::llround(work_seconds(rates_, work) * kernels * k_ticks_per_second);
+    }
+    costs.work = [this](const SimulatedClass&, WorkId work) { return work_ticks_[static_cast<std::size_t>(work)]; };
+    costs.call = [this, ends](const ClassGroup& group, OpId op) {
+      const CollectiveTime& time = calls_.time(plan_.tables.op(op), group);
+      constexpr double ticks_per_us = 1e6;
+      return static_cast<Ticks>(std::llround(us_at(time, ends.calls) * ticks_per_us));
+    };
+    costs.held_share = rates_.held_share;
+    return costs;
+  }
+
+  double jitter() const {
+    const auto ranks = static_cast<double>(plan_.job.layout.ranks);
+    return 1 + options_.jitter * std::sqrt(2 * std::log(std::max(ranks, 1.0)));
+  }
+
+  StepIndex first_step(std::size_t row) const {
+    const RankClass& ranks = plan_.classes[ranks_.classes[row].plan_class];
+    return static_cast<StepIndex>(ranks.at(iterations_.front()).steps.size());
+  }
+
+  /// The end of the last step of the first iteration, and of all.
+  std::pair<Ticks, Ticks> window(const std::vector<ClassTimeline>& lines) const {
+    Ticks begin = 0;
+    Ticks end = 0;
+    for (std::size_t row = 0; row < lines.size(); ++row) {
+      const StepIndex first = first_step(row);
+      for (StepIndex step = 0; step < lines[row].times.size(); ++step) {
+        (step < first ? begin : end) = std::max(step < first ? begin : end, lines[row].times[step].finished);
+      }
+    }
+    return {begin, std::max(begin, end)};
+  }
+
+  Run run_of(const std::vector<ClassTimeline>& lines) const {
+    const auto [begin, end] = window(lines);
+    Run run;
+    run.seconds = static_cast<double>(end - begin) / k_ticks_per_second;
+    const auto ranks = static_cast<double>(plan_.job.layout.ranks);
+    for (std::size_t row = 0; row < lines.size(); ++row) {
+      const double weight = static_cast<double>(ranks_.classes[row].count) / ranks / k_ticks_per_second;
+      const RankAccount account = rank_account(plan_, lines[row], first_step(row), begin, end);
+      run.compute += account.compute * weight;
+      run.exposed += account.exposed * weight;
+      run.waiting += account.waiting * weight;
+      for (const auto& [key, calls] : account.calls) {
+        RankAccount::Calls& sum = run.calls[key];
+        sum.calls += calls.calls * weight * k_ticks_per_second;
+        sum.moving += calls.moving * weight;
+        sum.exposed += calls.exposed * weight;
+      }
+    }
+    if (run.seconds > 0) {
+      const auto tokens = static_cast<double>(sequences_per_iteration(plan_.job) * plan_.job.model.sequence);
+      run.tokens_per_second = tokens / run.seconds / ranks;
+      run.mfu = model_flops_of_rank() / run.seconds / rates_.peak_of_dtype;
+    }
+    return run;
+  }
+
+  /// Without what is recomputed; the mean over ranks.
+  double model_flops_of_rank() const {
+    double flops = 0;
+    for (const SimulatedClass& simulated : ranks_.classes) {
+      double of_rank = 0;
+      for (const PlanStep& step : plan_.classes[simulated.plan_class].at(iterations_.back()).steps) {
+        if (step.kind == PlanStep::Kind::work && plan_.works[step.work()].phase != Phase::recompute) {
+          of_rank += plan_.works[step.work()].flops.value;
+        }
+      }
+      flops += of_rank * static_cast<double>(simulated.count);
+    }
+    return flops / static_cast<double>(plan_.job.layout.ranks);
+  }
+
+  static void add(Simulation& simulation, const Run& run, bool is_first) {
+    include(simulation.seconds, run.seconds, is_first);
+    include(simulation.tokens_per_second, run.tokens_per_second, is_first);
+    include(simulation.mfu, run.mfu, is_first);
+    include(simulation.compute, run.compute, is_first);
+    include(simulation.exposed, run.exposed, is_first);
+    include(simulation.waiting, run.waiting, is_first);
+    if (is_first) {
+      for (const auto& [key, calls] : run.calls) {
+        SimulatedCalls& row = simulation.calls.emplace_back();
+        row.op = key.first;
+        row.axis = key.second;
+        row.calls = calls.calls;
+      }
+    }
+    for (SimulatedCalls& row : simulation.calls) {
+      const RankAccount::Calls& calls = run.calls.at({row.op, row.axis});
+      include(row.moving, calls.moving, is_first);
+      include(row.exposed, calls.exposed, is_first);
+    }
+  }
+
+  /// Sources of the calls' times, the weakest of each row.
+  void finish(Simulation& simulation) {
+    for (SimulatedCalls& row : simulation.calls) {
+      for (const SimulatedClass& simulated : ranks_.classes) {
+        for (const PlanStep& step : plan_.classes[simulated.plan_class].at(iterations_.back()).steps) {
+          if (step.kind == PlanStep::Kind::call) {
+            add_source(row, simulated, plan_.tables.op(step.op()));
+          }
+        }
+      }
+    }
+    std::stable_sort(simulation.calls.begin(), simulation.calls.end(),
+                     [](const SimulatedCalls& a, const SimulatedCalls& b) {
+                       return a.exposed.value > b.exposed.value;
+                     });
+  }
+
+  void add_source(SimulatedCalls& row, const SimulatedClass& simulated, const CommOp& op) {
+    const auto group = simulated.groups.find(op.group);
+    if (op.kind != row.op || plan_.tables.groups.axis(op.group) != row.axis || group == simulated.groups.end()) {
+      return;
+    }
+    const CollectiveTime& time = calls_.time(op, group->second);
+    if (row.source_of.empty() || time.source > row.source) {
+      row.source = time.source;
+      row.source_of = time.source_of;
+    }
+  }
+
+  Trace trace_of(const std::vector<ClassTimeline>& lines) const {
+    Trace trace = plan_.tables;
+    const Ticks origin = window(lines).first;
+    const auto at = [&](Ticks when) {
+      constexpr Ticks ticks_per_ns = 1000;
+      return std::chrono::nanoseconds((when - origin) / ticks_per_ns);
+    };
+    for (std::size_t row = 0; row < lines.size(); ++row) {
+      RankStream stream;
+      for (StepIndex step = first_step(row); step < lines[row].times.size(); ++step) {
+        const PlanStep& planned = lines[row].program.steps[step];
+        const StepTimes& times = lines[row].times[step];
+        if (planned.kind == PlanStep::Kind::call) {
+          stream.events.push_back({planned.op(), iterations_.back(), planned.micro_batch});
+          stream.times.push_back({at(times.ready), at(times.ready), at(times.finished)});
+        } else {
+          stream.compute.push_back({at(times.ready), at(times.finished), iterations_.back()});
+        }
+      }
+      for (const RankRange& ranks : ranks_.classes[row].ranks) {
+        stream.ranks = ranks;
+        trace.streams.push_back(stream);
+      }
+    }
+    trace.provenance.source = Source::simulated;
+    trace.provenance.progress = true;
+    return trace;
+  }
+
+  const Plan& plan_;
+  SimulationOptions options_;
+  JobRates rates_;
+  CallTimes calls_;
+  SimulatedRanks ranks_;
+  std::vector<Iteration> iterations_;
+  std::vector<Ticks> work_ticks_;
+};
+
+Result<void> check(const Plan& plan, const Machine& machine) {
+  const double ranks = static_cast<double>(plan.job.layout.ranks);
+  if (machine.nodes && ranks > machine.nodes->value * machine.ranks_per_node.value) {
+    return failure(fmt::format("{} ranks: {} has {:.0f} ({:.0f} nodes of {:.0f})", plan.job.layout.ranks, machine.name,
+                               machine.nodes->value * machine.ranks_per_node.value, machine.nodes->value,
+                               machine.ranks_per_node.value));
+  }
+  const RunHardware hardware = run_hardware(machine);
+  if (hardware.peak <= 0 || hardware.memory_bandwidth <= 0) {
+    return failure(fmt::format("machine {}: processor needs {} to time kernels", machine.name,
+                               hardware.peak <= 0 ? "peaks of bf16 or fp16" : "memory_bandwidth"));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Simulation> simulated(const Plan& plan, const SimulationOptions& options, const RunCalibration& calibration) {
+  return check(plan, *options.machine).and_then([&] { return Simulator(plan, options, calibration).result(); });
+}
+
+}  // namespace commlens

@@ -1,0 +1,67 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "commlens/base/result.hpp"
+#include "commlens/comm/axis.hpp"
+#include "commlens/comm/event.hpp"
+#include "commlens/machine/cost/collective.hpp"
+#include "commlens/machine/machine.hpp"
+#include "commlens/plan/plan.hpp"
+#include "commlens/simulate/run_calibration.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// A simulated figure with its 90 % interval.
+struct Estimate {
+  double value = 0;
+  double low = 0;
+  double high = 0;
+};
+
+/// How a plan is carried out on a machine.
+struct SimulationOptions {
+  const Machine* machine = nullptr;
+  const Machine* lender = nullptr;  // the machine that it borrows from; null: none
+  Library library;
+  /// Ranks compute longer by the expected largest of n normal deviations of this part of their time: 1 + sigma
+  /// sqrt(2 ln n). 0: all compute alike.
+  double jitter = 0;
+  bool shares_links = false;  // calls under way at the same time share links (network/)
+  bool collapse = true;       // ranks that do the same at the same time are simulated once
+};
+
+/// What an operation along an axis costs in an iteration, the mean over ranks.
+struct SimulatedCalls {
+  CommKind op = CommKind::other;
+  Axis axis;
+  double calls = 0;
+  Estimate moving;   // s, of its calls under way
+  Estimate exposed;  // s of those in which the rank computes nothing
+  TimeSource source = TimeSource::measured;  // the weakest of its calls'
+  std::string source_of;
+};
+
+/// One iteration of a plan on a machine.
+struct Simulation {
+  Iteration iteration = 0;
+  Estimate seconds;
+  Estimate tokens_per_second;  // of one rank
+  Estimate mfu;                // model FLOPs without recomputation, over the peak of the element type
+  Estimate compute;            // s, the mean over ranks, with what calls under way slow it down by
+  Estimate exposed;            // s of calls under way in which the rank computes nothing
+  Estimate waiting;            // s in which a rank neither computes nor moves data: the pipeline's bubble, later ranks
+  std::vector<SimulatedCalls> calls;  // most exposed first
+  std::string compute_provenance;
+  std::string library;  // "nccl 2.29.2"
+  std::int64_t classes = 0;
+  Trace trace;  // of that iteration, with times
+};
+
+/// Simulates two steady iterations of the plan; the second counts. Its figures' intervals are those of four more runs:
+/// with the kernels' times and the calls' at either end of their 90 % intervals. Fails where the job has more ranks
+/// than the machine, where the machine lacks what kernels or calls need, and where calls wait for each other for ever.
+Result<Simulation> simulated(const Plan& plan, const SimulationOptions& options, const RunCalibration& calibration);
+
+}  // namespace commlens
