@@ -21,8 +21,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of a rank's memory beyond what a job asks for (docs/memory.md): what allocators keep, at most; the processes
-// themselves. The estimate itself was never compared with enough measured runs to say how far it is off.
+// Of a rank's memory beyond what a job asks for (docs/memory.md): what allocators keep, at most; the
+// processes themselves. The estimate itself was never compared with enough measured runs to say how far it is
+// off.
 constexpr double k_memory_low = 1.0;
 constexpr double k_memory_high = 1.06;
 constexpr double k_process_bytes = 1e9;
@@ -54,8 +55,8 @@ void write_trace_of(const SimulateRequest& request, SimulatedJob& result) {
   Provenance& provenance = result.simulation.trace.provenance;
   provenance.producer = fmt::format("commlens {}", k_version);
   provenance.framework = result.framework;
-  provenance.description = fmt::format("{}, {}, on {}", parameters_text(result.job.model), layout_text(result.job),
-                                       result.machine.name);
+  provenance.description = fmt::format("{}, {}, on {}", parameters_text(result.job.model),
+                                       layout_text(result.job), result.machine.name);
   write_trace(result.simulation.trace, request.trace);
 }
 
@@ -65,11 +66,13 @@ std::string provenance_text(const SimulatedCalls& calls) {
 }
 
 Table calls_table(const SimulatedJob& result) {
-  Table table(columns({"op", "axis", "calls_per_rank", "exposed_s", "exposed_low_s", "exposed_high_s", "moving_s",
-                       "moving_low_s", "moving_high_s", Column{.key = "provenance", .least = 12}}));
+  Table table(
+      columns({"op", "axis", "calls_per_rank", "exposed_s", "exposed_low_s", "exposed_high_s", "moving_s",
+               "moving_low_s", "moving_high_s", Column{.key = "provenance", .least = 12}}));
   for (const SimulatedCalls& calls : result.simulation.calls) {
     table.add({name_of(calls.op), calls.axis.name(), calls.calls, calls.exposed.value, calls.exposed.low,
-               calls.exposed.high, calls.moving.value, calls.moving.low, calls.moving.high, provenance_text(calls)});
+               calls.exposed.high, calls.moving.value, calls.moving.low, calls.moving.high,
+               provenance_text(calls)});
   }
   return table;
 }
@@ -83,19 +86,20 @@ using FigureText = std::string (*)(double);
 
 std::string line_of(std::string_view name, const Estimate& figure, FigureText text, double of = 0) {
   const std::string share = of > 0 ? fmt::format(", {} of it", share_text(figure.value / of)) : "";
-  return fmt::format("{:<20} {:>12}   ({} to {}){}\n", name, text(figure.value), text(figure.low), text(figure.high),
-                     share);
+  return fmt::format("{:<20} {:>12}   ({} to {}){}\n", name, text(figure.value), text(figure.low),
+                     text(figure.high), share);
 }
 
 std::string head_text(const SimulatedJob& result) {
   const Simulation& simulation = result.simulation;
   const double whole = simulation.seconds.value;
   std::string text = parameters_text(result.job.model) + ", " + layout_text(result.job) + "\n";
-  text += fmt::format("{} on {} ({}), {}; 90 % intervals\n", result.framework, result.machine.name, result.machine.title,
-                      simulation.library);
+  text += fmt::format("{} on {} ({}), {}; 90 % intervals\n", result.framework, result.machine.name,
+                      result.machine.title, simulation.library);
   text += fmt::format("kernels: {}\n\n", simulation.compute_provenance);
   text += line_of("iteration", simulation.seconds, seconds_text);
-  text += line_of("tokens/s of a rank", simulation.tokens_per_second, [](double value) { return fmt::format("{:.0f}", value); });
+  text += line_of("tokens/s of a rank", simulation.tokens_per_second,
+                  [](double value) { return fmt::format("{:.0f}", value); });
   text += line_of("MFU", simulation.mfu, share_text);
   text += line_of("computing", simulation.compute, seconds_text, whole);
   text += line_of("exposed calls", simulation.exposed, seconds_text, whole);
@@ -152,8 +156,8 @@ Result<SimulatedJob> simulate(const SimulateRequest& request) {
 std::string rendered(const SimulatedJob& result, Format format, const TextStyle& style) {
   const Table table = calls_table(result);
   return in_format(
-      format, [&] { return head_text(result) + table.text_with_hidden(style); }, [&] { return document_of(result); },
-      [&] { return table.csv(); });
+      format, [&] { return head_text(result) + table.text_with_hidden(style); },
+      [&] { return document_of(result); }, [&] { return table.csv(); });
 }
 
 }  // namespace commlens

@@ -35,12 +35,12 @@ struct SimulatedJob {
   MemoryEstimate memory;
 };
 
-/// Plans the job and simulates its steady iteration. Fails as plan_of and simulated() do, on machines and libraries
-/// that are not known, and where the trace cannot be written.
+/// Plans the job and simulates its steady iteration. Fails as plan_of and simulated() do, on machines and
+/// libraries that are not known, and where the trace cannot be written.
 Result<SimulatedJob> simulate(const SimulateRequest& request);
 
-/// Figures with their intervals, and what each operation along each axis costs; JSON as schema commlens.simulate/1;
-/// CSV of the operations.
+/// Figures with their intervals, and what each operation along each axis costs; JSON as schema
+/// commlens.simulate/1; CSV of the operations.
 std::string rendered(const SimulatedJob& result, Format format, const TextStyle& style = {});
 
 }  // namespace commlens

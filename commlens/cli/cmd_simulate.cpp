@@ -31,10 +31,11 @@ struct SimulateFlags {
 
 Result<ExitCode> simulate_table(Console& console, const SimulateFlags& flags) {
   if (!flags.job.config.empty() || !flags.job.machine.empty() || flags.output.format != "table") {
-    return failure("--rows times the runs of a table, with the devices that it names, and writes CSV; leave out " +
-                   std::string(!flags.job.config.empty()      ? "CONFIG"
-                               : !flags.job.machine.empty() ? "--machine"
-                                                              : "--format"));
+    return failure(
+        "--rows times the runs of a table, with the devices that it names, and writes CSV; leave out " +
+        std::string(!flags.job.config.empty()    ? "CONFIG"
+                    : !flags.job.machine.empty() ? "--machine"
+                                                 : "--format"));
   }
   const std::vector<std::string> inputs = {flags.rows.table, flags.rows.calibration};
   if (const Result<void> usable = check_output_place(flags.output.file, inputs); !usable) {
@@ -49,8 +50,9 @@ Result<ExitCode> simulate_table(Console& console, const SimulateFlags& flags) {
 
 Result<ExitCode> simulate_job(Console& console, const SimulateFlags& flags) {
   if (flags.job.config.empty() || flags.job.machine.empty()) {
-    return failure(flags.job.config.empty() ? "give a configuration and --machine, or a table of runs with --rows"
-                                            : "--machine is missing: commlens machines lists them");
+    return failure(flags.job.config.empty()
+                       ? "give a configuration and --machine, or a table of runs with --rows"
+                       : "--machine is missing: commlens machines lists them");
   }
   Result<void> usable = check_file_place("-o", flags.output.file).and_then([&] {
     return check_apart("-o", flags.output.file, flags.job.config);

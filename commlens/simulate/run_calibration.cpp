@@ -189,7 +189,8 @@ RunCalibration calibrated_runs(std::span<const TrainingRun> runs, const std::str
 FamilyChoice family_choice(const TrainingRun& run, const RunCalibration& calibration) {
   const FamilyFit* const family = nearest_family(calibration, run);
   if (family == nullptr) {
-    return {start_of(run), k_uncalibrated_spread, "uncalibrated: no measured run of this device or framework"};
+    return {start_of(run), k_uncalibrated_spread,
+            "uncalibrated: no measured run of this device or framework"};
   }
   const std::string missing = unseen(*family, run);
   if (family->name == run.family && missing.empty()) {

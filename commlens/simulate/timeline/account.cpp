@@ -31,7 +31,8 @@ std::vector<Edge> edges_of(const ClassTimeline& line, StepIndex first_step) {
 
 }  // namespace
 
-RankAccount rank_account(const Plan& plan, const ClassTimeline& line, StepIndex first_step, Ticks begin, Ticks end) {
+RankAccount rank_account(const Plan& plan, const ClassTimeline& line, StepIndex first_step, Ticks begin,
+                         Ticks end) {
   RankAccount account;
   const auto key_of = [&](StepIndex step) {
     const CommOp& op = plan.tables.op(line.program.steps[step].op());

@@ -22,8 +22,9 @@ struct RankAccount {
   std::map<Key, Calls> calls;
 };
 
-/// Of the steps from `first_step` on, in the window from `begin` to `end`. Where several calls move and nothing is
-/// computed, the time is that of the one that was first.
-RankAccount rank_account(const Plan& plan, const ClassTimeline& line, StepIndex first_step, Ticks begin, Ticks end);
+/// Of the steps from `first_step` on, in the window from `begin` to `end`. Where several calls move and
+/// nothing is computed, the time is that of the one that was first.
+RankAccount rank_account(const Plan& plan, const ClassTimeline& line, StepIndex first_step, Ticks begin,
+                         Ticks end);
 
 }  // namespace commlens

@@ -20,8 +20,9 @@ double bytes_per_us(const Machine& machine, const Placement& place) {
   if (place.nodes == 1) {
     return machine.up.bandwidth ? machine.up.bandwidth->value * 1e3 : 0;
   }
-  return machine.out.nics && machine.out.bandwidth ? machine.out.nics->value * machine.out.bandwidth->value * 1e3
-                                                   : 0;
+  return machine.out.nics && machine.out.bandwidth
+             ? machine.out.nics->value * machine.out.bandwidth->value * 1e3
+             : 0;
 }
 
 CollectiveTime by_links(const Machine& machine, const TimedCall& call) {

@@ -14,13 +14,14 @@ namespace commlens {
 /// Times of a job's calls on a machine.
 class CallTimes {
  public:
-  /// `lender`: the machine that `machine` borrows from; null: none. `library`: what carries calls out. All outlive it.
+  /// `lender`: the machine that `machine` borrows from; null: none. `library`: what carries calls out. All
+  /// outlive it.
   CallTimes(const Machine& machine, const Machine* lender, Library library);
 
-  /// The time of a call over such a group. Of groups that share their nodes' NICs: that of as many times the bytes.
-  /// Calls of the library that have no model here (barriers, those of other names) take what the smallest
-  /// all_reduce takes; a library that has none for the machine has all calls by the links alone: the bytes that
-  /// each rank sends over its bandwidth, and a fixed latency, uncalibrated.
+  /// The time of a call over such a group. Of groups that share their nodes' NICs: that of as many times the
+  /// bytes. Calls of the library that have no model here (barriers, those of other names) take what the
+  /// smallest all_reduce takes; a library that has none for the machine has all calls by the links alone: the
+  /// bytes that each rank sends over its bandwidth, and a fixed latency, uncalibrated.
   const CollectiveTime& time(const CommOp& op, const ClassGroup& group);
 
   const Library& library() const { return library_; }

@@ -15,7 +15,8 @@ namespace {
 constexpr double k_gb = 1e9;
 constexpr double k_tera = 1e12;
 constexpr double k_gib_in_gb = 1.073741824;
-constexpr double k_half_peak = 0.5;  // of fp32 products in TF32 over 16 bit, where a machine file does not say
+constexpr double k_half_peak =
+    0.5;  // of fp32 products in TF32 over 16 bit, where a machine file does not say
 
 std::optional<double> peak_of(const Machine& machine, DType dtype) {
   for (const auto& [type, peak] : machine.processor.peaks) {
@@ -33,9 +34,9 @@ double peak_of_16_bit(const Machine& machine) {
 
 /// Kernels of one layer, forward and backward: what launches are spread over.
 double kernels_of_layer(const Job& job) {
-  constexpr std::array<ModulePart, 9> parts = {ModulePart::ln1,    ModulePart::qkv,  ModulePart::attention,
-                                               ModulePart::proj,   ModulePart::ln2,  ModulePart::router,
-                                               ModulePart::fc1,    ModulePart::activation, ModulePart::fc2};
+  constexpr std::array<ModulePart, 9> parts = {
+      ModulePart::ln1,    ModulePart::qkv, ModulePart::attention,  ModulePart::proj, ModulePart::ln2,
+      ModulePart::router, ModulePart::fc1, ModulePart::activation, ModulePart::fc2};
   double count = 0;
   for (const ModulePart part : parts) {
     for (const Pass pass : {Pass::forward, Pass::input_gradient, Pass::weight_gradient}) {
@@ -96,7 +97,9 @@ struct KernelSeconds {
   const ComputeRates& rates;
   double slower = 1;  // products of this element type, over those of 16 bit
   DType dtype = DType::bf16;
-  double operator()(const Gemm& gemm) const { return slower * gemm_seconds(rates, gemm, MatrixPrecision::bf16); }
+  double operator()(const Gemm& gemm) const {
+    return slower * gemm_seconds(rates, gemm, MatrixPrecision::bf16);
+  }
   double operator()(const AttentionKernel& kernel) const { return slower * attention_seconds(rates, kernel); }
   double operator()(const MemoryKernel& kernel) const {
     return memory_seconds(rates, static_cast<double>(kernel.moved.value));
@@ -120,8 +123,9 @@ RunHardware run_hardware(const Machine& machine) {
   hardware.node = static_cast<std::int64_t>(ranks);
   hardware.domain = hardware.node;
   hardware.link = machine.up.bandwidth ? machine.up.bandwidth->value * k_gb : 0;
-  hardware.network =
-      machine.out.nics && machine.out.bandwidth ? machine.out.nics->value * machine.out.bandwidth->value * k_gb / ranks : 0;
+  hardware.network = machine.out.nics && machine.out.bandwidth
+                         ? machine.out.nics->value * machine.out.bandwidth->value * k_gb / ranks
+                         : 0;
   return hardware;
 }
 
@@ -132,7 +136,8 @@ JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration&
   run.behaviour.has_fused_attention = job.train.attention != Attention::eager;
   const auto [framework, family] = measured_family(job.framework, run.hardware, calibration);
   run.family = family;
-  const Accelerator* const known = find_accelerator(machine.processor.name, run.hardware.memory_gb / k_gib_in_gb);
+  const Accelerator* const known =
+      find_accelerator(machine.processor.name, run.hardware.memory_gb / k_gib_in_gb);
   if (known != nullptr) {
     run.priors = known->priors;
   }
@@ -168,7 +173,8 @@ double accumulation_seconds(const JobRates& rates, const PlanWork& work) {
     const Gemm* const gemm = std::get_if<Gemm>(&kernel);
     if (gemm != nullptr && std::find(rates.weight_gradients.begin(), rates.weight_gradients.end(), *gemm) !=
                                rates.weight_gradients.end()) {
-      parameters += static_cast<double>(gemm->m) * static_cast<double>(gemm->n) * static_cast<double>(gemm->count);
+      parameters +=
+          static_cast<double>(gemm->m) * static_cast<double>(gemm->n) * static_cast<double>(gemm->count);
     }
   }
   return parameters * rates.accumulate;

@@ -14,26 +14,27 @@ namespace commlens {
 /// What a job's kernels compute with on a machine, and how sure that is.
 struct JobRates {
   ComputeRates rates;
-  Coefficients with;          // of the family
-  double peak_of_dtype = 0;   // FLOP/s of the model's element type
-  double kernel_launch = 0;   // seconds, of each kernel: its part of what a layer's launches take
-  double kernel_floor = 0;    // seconds that a kernel takes at least, for the same reason
-  double repeated = 1;        // how much of the forward pass recomputation repeats
-  double accumulate = 0;      // seconds of adding the gradient of a parameter up over micro-batches
+  Coefficients with;                   // of the family
+  double peak_of_dtype = 0;            // FLOP/s of the model's element type
+  double kernel_launch = 0;            // seconds, of each kernel: its part of what a layer's launches take
+  double kernel_floor = 0;             // seconds that a kernel takes at least, for the same reason
+  double repeated = 1;                 // how much of the forward pass recomputation repeats
+  double accumulate = 0;               // seconds of adding the gradient of a parameter up over micro-batches
   std::vector<Gemm> weight_gradients;  // products that make gradients of parameters
-  double held_share = 0;      // of the device's multiprocessors, that a collective holds while it is under way
-  double spread = 0;          // of log(time): 90 % interval
+  double held_share = 0;  // of the device's multiprocessors, that a collective holds while it is under way
+  double spread = 0;      // of log(time): 90 % interval
   std::string provenance;
 };
 
-/// The rates of the family of runs nearest to the job's device and framework (docs/time-model.md#coefficients).
+/// The rates of the family of runs nearest to the job's device and framework
+/// (docs/time-model.md#coefficients).
 JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration& calibration);
 
 /// The devices of a machine, as the closed form of iterations takes them.
 RunHardware run_hardware(const Machine& machine);
 
-/// Seconds of the kernels of a work, one after the other, with their launches; with adding gradients up, where there
-/// are several micro-batches.
+/// Seconds of the kernels of a work, one after the other, with their launches; with adding gradients up,
+/// where there are several micro-batches.
 double work_seconds(const JobRates& rates, const PlanWork& work);
 
 }  // namespace commlens

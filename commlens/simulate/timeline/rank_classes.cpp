@@ -212,8 +212,8 @@ class Refinement {
       seen.sharers = std::max<std::int64_t>(ranks_on_node() / instance.place.per_node(), 1);
     }
     const std::vector<std::uint32_t> colours = colours_of(group, instance);
-    const auto [found, is_new] =
-        channels_.emplace(std::pair(channel_name(group), colours), static_cast<ChannelId>(ranks.channels.size()));
+    const auto [found, is_new] = channels_.emplace(std::pair(channel_name(group), colours),
+                                                   static_cast<ChannelId>(ranks.channels.size()));
     if (is_new) {
       ranks.channels.push_back({colours, is_message(group)});
     }
@@ -266,9 +266,11 @@ std::vector<RankRange> Refinement::ranges_of(const std::vector<Rank>& members) {
   const std::int64_t every = runs[1].first.value - runs[0].first.value;
   const RankRange one{runs.front().first, runs.back().last, block, every};
   const bool is_one = std::all_of(runs.begin(), runs.end(), [&](const RankRange& run) {
-    return (run.first.value - runs[0].first.value) % every == 0 && run.last.value - run.first.value + 1 == block;
+    return (run.first.value - runs[0].first.value) % every == 0 &&
+           run.last.value - run.first.value + 1 == block;
   });
-  return is_one && one.count() == static_cast<std::int64_t>(members.size()) ? std::vector<RankRange>{one} : runs;
+  return is_one && one.count() == static_cast<std::int64_t>(members.size()) ? std::vector<RankRange>{one}
+                                                                            : runs;
 }
 
 }  // namespace

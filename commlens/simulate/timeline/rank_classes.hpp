@@ -20,15 +20,16 @@ struct ClassGroup {
   std::int64_t sharers = 1;  // groups of a node that leave it beside each other, at the same time
 };
 
-/// What calls meet in: groups of ranks whose members are of the same classes. A collective begins once a rank of
-/// each class has come, a message once its sender and its receiver have.
+/// What calls meet in: groups of ranks whose members are of the same classes. A collective begins once a rank
+/// of each class has come, a message once its sender and its receiver have.
 struct Channel {
-  std::vector<std::uint32_t> classes;  // of its members, ascending; of a message the sender's and the receiver's
+  std::vector<std::uint32_t>
+      classes;  // of its members, ascending; of a message the sender's and the receiver's
   bool is_message = false;
 };
 
-/// Ranks that do the same at the same times: they take the same steps, their groups lie on nodes alike, and the
-/// members of those are of the same classes. One of them stands for all.
+/// Ranks that do the same at the same times: they take the same steps, their groups lie on nodes alike, and
+/// the members of those are of the same classes. One of them stands for all.
 struct SimulatedClass {
   std::size_t plan_class = 0;  // of Plan::classes
   std::vector<RankRange> ranks;
@@ -41,7 +42,8 @@ struct SimulatedRanks {
   std::vector<Channel> channels;
 };
 
-/// The classes of a plan's ranks on nodes of `ranks_per_node`, rank 0 first. `collapse` off: a class for each rank.
+/// The classes of a plan's ranks on nodes of `ranks_per_node`, rank 0 first. `collapse` off: a class for each
+/// rank.
 SimulatedRanks simulated_ranks(const Plan& plan, std::int64_t ranks_per_node, bool collapse);
 
 }  // namespace commlens

@@ -90,7 +90,9 @@ class Simulator {
       work_ticks_.resize(plan_.works.count());
       work_ticks_[row] = std::llround(work_seconds(rates_, work) * kernels * k_ticks_per_second);
     }
-    costs.work = [this](const SimulatedClass&, WorkId work) { return work_ticks_[static_cast<std::size_t>(work)]; };
+    costs.work = [this](const SimulatedClass&, WorkId work) {
+      return work_ticks_[static_cast<std::size_t>(work)];
+    };
     costs.call = [this, ends](const ClassGroup& group, OpId op) {
       const CollectiveTime& time = calls_.time(plan_.tables.op(op), group);
       constexpr double ticks_per_us = 1e6;
@@ -197,15 +199,15 @@ class Simulator {
         }
       }
     }
-    std::stable_sort(simulation.calls.begin(), simulation.calls.end(),
-                     [](const SimulatedCalls& a, const SimulatedCalls& b) {
-                       return a.exposed.value > b.exposed.value;
-                     });
+    std::stable_sort(
+        simulation.calls.begin(), simulation.calls.end(),
+        [](const SimulatedCalls& a, const SimulatedCalls& b) { return a.exposed.value > b.exposed.value; });
   }
 
   void add_source(SimulatedCalls& row, const SimulatedClass& simulated, const CommOp& op) {
     const auto group = simulated.groups.find(op.group);
-    if (op.kind != row.op || plan_.tables.groups.axis(op.group) != row.axis || group == simulated.groups.end()) {
+    if (op.kind != row.op || plan_.tables.groups.axis(op.group) != row.axis ||
+        group == simulated.groups.end()) {
       return;
     }
     const CollectiveTime& time = calls_.time(op, group->second);
@@ -256,9 +258,9 @@ class Simulator {
 Result<void> check(const Plan& plan, const Machine& machine) {
   const double ranks = static_cast<double>(plan.job.layout.ranks);
   if (machine.nodes && ranks > machine.nodes->value * machine.ranks_per_node.value) {
-    return failure(fmt::format("{} ranks: {} has {:.0f} ({:.0f} nodes of {:.0f})", plan.job.layout.ranks, machine.name,
-                               machine.nodes->value * machine.ranks_per_node.value, machine.nodes->value,
-                               machine.ranks_per_node.value));
+    return failure(fmt::format("{} ranks: {} has {:.0f} ({:.0f} nodes of {:.0f})", plan.job.layout.ranks,
+                               machine.name, machine.nodes->value * machine.ranks_per_node.value,
+                               machine.nodes->value, machine.ranks_per_node.value));
   }
   const RunHardware hardware = run_hardware(machine);
   if (hardware.peak <= 0 || hardware.memory_bandwidth <= 0) {
@@ -270,8 +272,11 @@ Result<void> check(const Plan& plan, const Machine& machine) {
 
 }  // namespace
 
-Result<Simulation> simulated(const Plan& plan, const SimulationOptions& options, const RunCalibration& calibration) {
-  return check(plan, *options.machine).and_then([&] { return Simulator(plan, options, calibration).result(); });
+Result<Simulation> simulated(const Plan& plan, const SimulationOptions& options,
+                             const RunCalibration& calibration) {
+  return check(plan, *options.machine).and_then([&] {
+    return Simulator(plan, options, calibration).result();
+  });
 }
 
 }  // namespace commlens

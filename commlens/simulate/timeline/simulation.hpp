@@ -25,8 +25,8 @@ struct SimulationOptions {
   const Machine* machine = nullptr;
   const Machine* lender = nullptr;  // the machine that it borrows from; null: none
   Library library;
-  /// Ranks compute longer by the expected largest of n normal deviations of this part of their time: 1 + sigma
-  /// sqrt(2 ln n). 0: all compute alike.
+  /// Ranks compute longer by the expected largest of n normal deviations of this part of their time: 1 +
+  /// sigma sqrt(2 ln n). 0: all compute alike.
   double jitter = 0;
   bool shares_links = false;  // calls under way at the same time share links (network/)
   bool collapse = true;       // ranks that do the same at the same time are simulated once
@@ -37,8 +37,8 @@ struct SimulatedCalls {
   CommKind op = CommKind::other;
   Axis axis;
   double calls = 0;
-  Estimate moving;   // s, of its calls under way
-  Estimate exposed;  // s of those in which the rank computes nothing
+  Estimate moving;                           // s, of its calls under way
+  Estimate exposed;                          // s of those in which the rank computes nothing
   TimeSource source = TimeSource::measured;  // the weakest of its calls'
   std::string source_of;
 };
@@ -51,7 +51,7 @@ struct Simulation {
   Estimate mfu;                // model FLOPs without recomputation, over the peak of the element type
   Estimate compute;            // s, the mean over ranks, with what calls under way slow it down by
   Estimate exposed;            // s of calls under way in which the rank computes nothing
-  Estimate waiting;            // s in which a rank neither computes nor moves data: the pipeline's bubble, later ranks
+  Estimate waiting;  // s in which a rank neither computes nor moves data: the pipeline's bubble, later ranks
   std::vector<SimulatedCalls> calls;  // most exposed first
   std::string compute_provenance;
   std::string library;  // "nccl 2.29.2"
@@ -59,9 +59,11 @@ struct Simulation {
   Trace trace;  // of that iteration, with times
 };
 
-/// Simulates two steady iterations of the plan; the second counts. Its figures' intervals are those of four more runs:
-/// with the kernels' times and the calls' at either end of their 90 % intervals. Fails where the job has more ranks
-/// than the machine, where the machine lacks what kernels or calls need, and where calls wait for each other for ever.
-Result<Simulation> simulated(const Plan& plan, const SimulationOptions& options, const RunCalibration& calibration);
+/// Simulates two steady iterations of the plan; the second counts. Its figures' intervals are those of four
+/// more runs: with the kernels' times and the calls' at either end of their 90 % intervals. Fails where the
+/// job has more ranks than the machine, where the machine lacks what kernels or calls need, and where calls
+/// wait for each other for ever.
+Result<Simulation> simulated(const Plan& plan, const SimulationOptions& options,
+                             const RunCalibration& calibration);
 
 }  // namespace commlens

@@ -17,7 +17,8 @@ namespace {
 
 /// Steps that wait for each step of a program, and how many each waits for.
 struct Followers {
-  explicit Followers(const Program& program) : missing(program.steps.size(), 0), first(program.steps.size() + 1, 0) {
+  explicit Followers(const Program& program)
+      : missing(program.steps.size(), 0), first(program.steps.size() + 1, 0) {
     std::vector<std::pair<StepIndex, StepIndex>> edges;  // earlier, later
     std::vector<std::optional<StepIndex>> last_of(256);
     for (StepIndex index = 0; index < program.steps.size(); ++index) {
@@ -325,7 +326,8 @@ class Engine {
 }  // namespace
 
 Result<std::vector<ClassTimeline>> timeline(const Plan& plan, const SimulatedRanks& ranks,
-                                            const std::vector<Iteration>& iterations, const StepCosts& costs) {
+                                            const std::vector<Iteration>& iterations,
+                                            const StepCosts& costs) {
   return Engine(plan, ranks, costs).run(iterations);
 }
 

@@ -10,14 +10,15 @@
 
 namespace commlens {
 
-/// Picoseconds: whole numbers, so that the same steps take the same time whatever else is simulated beside them.
+/// Picoseconds: whole numbers, so that the same steps take the same time whatever else is simulated beside
+/// them.
 using Ticks = std::int64_t;
 constexpr double k_ticks_per_second = 1e12;
 
 /// When a step ran.
 struct StepTimes {
-  Ticks ready = 0;     // all that it waits for had ended
-  Ticks moving = 0;    // of a call: all its ranks had come; else as `ready`
+  Ticks ready = 0;   // all that it waits for had ended
+  Ticks moving = 0;  // of a call: all its ranks had come; else as `ready`
   Ticks finished = 0;
 };
 
@@ -32,7 +33,8 @@ struct MovingCall {
 struct StepCosts {
   std::function<Ticks(const SimulatedClass&, WorkId)> work;
   std::function<Ticks(const ClassGroup&, OpId)> call;  // of a group of several ranks
-  /// By how much a rank computes slower while a call is under way on it, 0 to 1: collectives hold multiprocessors.
+  /// By how much a rank computes slower while a call is under way on it, 0 to 1: collectives hold
+  /// multiprocessors.
   double held_share = 0;
   /// How fast each of the calls under way moves, of what it does alone: 0 to 1. Empty: all do.
   std::function<std::vector<double>(std::span<const MovingCall>)> speeds;
@@ -44,10 +46,10 @@ struct ClassTimeline {
   std::vector<StepTimes> times;  // by step
 };
 
-/// Carries out one program after the other of every class, event by event. A step begins once the one before it on
-/// its stream has ended, and those that it waits for. A collective moves once all its ranks have come, a message once
-/// both have; a call of one rank takes no time. Fails where calls wait for each other for ever, naming one.
-/// `iterations`: of the plan, in this order.
+/// Carries out one program after the other of every class, event by event. A step begins once the one before
+/// it on its stream has ended, and those that it waits for. A collective moves once all its ranks have come,
+/// a message once both have; a call of one rank takes no time. Fails where calls wait for each other for
+/// ever, naming one. `iterations`: of the plan, in this order.
 Result<std::vector<ClassTimeline>> timeline(const Plan& plan, const SimulatedRanks& ranks,
                                             const std::vector<Iteration>& iterations, const StepCosts& costs);
 

@@ -1,0 +1,126 @@
+// Simulating one rank for all that do the same changes no number, and numbers obey what time does.
+#include <gtest/gtest.h>
+
+#include "commlens/app/layout_options.hpp"
+#include "commlens/app/simulate.hpp"
+
+namespace commlens {
+namespace {
+
+struct NamedJob {
+  const char* name;
+  std::vector<std::string> config;
+  std::string framework;
+  LayoutValues settings;
+  std::string machine;
+};
+
+const std::vector<NamedJob>& jobs() {
+  static const std::vector<NamedJob> all = {
+      {"tensor_and_pipeline",
+       {"13B"},
+       "megatron",
+       {{"--ranks", "256"}, {"--tp", "8"}, {"--pp", "4"}, {"--global-batch", "256"}},
+       "dgx_h100"},
+      {"stages_within_a_node",
+       {"1.3B"},
+       "megatron",
+       {{"--ranks", "256"}, {"--tp", "2"}, {"--pp", "8"}, {"--global-batch", "512"}},
+       "dgx_a100"},
+      {"zero3", {"1.3B"}, "deepspeed", {{"--ranks", "256"}, {"--zero", "3"}}, "frontier"},
+      {"zero1", {"1.3B"}, "deepspeed", {{"--ranks", "256"}, {"--zero", "1"}}, "frontier"},
+      {"replicas", {"1.3B"}, "torch-ddp", {{"--ranks", "256"}}, "dgx_a100"},
+      {"interleaved_with_context", {"megatron/llama3-70b"}, "", {{"--ranks", "256"}}, "dgx_h100"},
+      {"experts", {"megatron/mixtral-8x7b"}, "", {{"--ranks", "256"}}, "dgx_h100"},
+      {"uneven_nodes",
+       {"1.3B"},
+       "megatron",
+       {{"--ranks", "24"}, {"--tp", "2"}, {"--pp", "6"}, {"--global-batch", "24"}},
+       "aws_p5"}};
+  return all;
+}
+
+Result<SimulatedJob> simulated_job(const NamedJob& job, bool collapse, double jitter = 0) {
+  SimulateRequest request;
+  request.config = job.config;
+  request.framework = job.framework;
+  request.machine = job.machine;
+  request.collapse = collapse;
+  request.jitter = jitter;
+  return overrides_of(job.settings).and_then([&](const Overrides& overrides) {
+    request.overrides = overrides;
+    return simulate(request);
+  });
+}
+
+class OfEveryJob : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  const NamedJob& job() const { return jobs()[GetParam()]; }
+};
+
+void expect_equal(const Estimate& a, const Estimate& b) {
+  EXPECT_EQ(a.value, b.value);
+  EXPECT_EQ(a.low, b.low);
+  EXPECT_EQ(a.high, b.high);
+}
+
+/// Means over ranks add up in another order.
+void expect_near(const Estimate& a, const Estimate& b) {
+  EXPECT_NEAR(a.value, b.value, 1e-9 * a.value);
+  EXPECT_NEAR(a.low, b.low, 1e-9 * a.low);
+  EXPECT_NEAR(a.high, b.high, 1e-9 * a.high);
+}
+
+TEST_P(OfEveryJob, RanksThatDoTheSameAreSimulatedOnceWithoutChange) {
+  const Result<SimulatedJob> once = simulated_job(job(), true);
+  const Result<SimulatedJob> all = simulated_job(job(), false);
+  ASSERT_TRUE(once) << once.error().message;
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_LT(once->simulation.classes, all->simulation.classes);
+  EXPECT_EQ(all->simulation.classes, all->job.layout.ranks);
+  expect_equal(once->simulation.seconds, all->simulation.seconds);
+  expect_equal(once->simulation.tokens_per_second, all->simulation.tokens_per_second);
+  expect_near(once->simulation.compute, all->simulation.compute);
+  expect_near(once->simulation.exposed, all->simulation.exposed);
+  expect_near(once->simulation.waiting, all->simulation.waiting);
+  for (std::int64_t rank = 0; rank < all->job.layout.ranks; ++rank) {
+    const RankStream* const first = once->simulation.trace.stream_of(Rank{rank});
+    const RankStream* const second = all->simulation.trace.stream_of(Rank{rank});
+    ASSERT_TRUE(first != nullptr && second != nullptr) << rank;
+    EXPECT_EQ(first->times, second->times) << rank;
+    EXPECT_EQ(first->compute, second->compute) << rank;
+  }
+}
+
+TEST_P(OfEveryJob, EveryMomentIsComputingExposedOrWaiting) {
+  const Result<SimulatedJob> result = simulated_job(job(), true);
+  ASSERT_TRUE(result) << result.error().message;
+  const Simulation& simulation = result->simulation;
+  const double sum = simulation.compute.value + simulation.exposed.value + simulation.waiting.value;
+  EXPECT_NEAR(sum, simulation.seconds.value, 1e-9 * simulation.seconds.value);
+  EXPECT_LE(simulation.seconds.low, simulation.seconds.value);
+  EXPECT_GE(simulation.seconds.high, simulation.seconds.value);
+  EXPECT_GT(simulation.mfu.value, 0);
+  EXPECT_LT(simulation.mfu.high, 1);
+  double exposed = 0;
+  for (const SimulatedCalls& calls : simulation.calls) {
+    EXPECT_LE(calls.exposed.value, calls.moving.value * (1 + 1e-9)) << name_of(calls.op);
+    exposed += calls.exposed.value;
+  }
+  EXPECT_NEAR(exposed, simulation.exposed.value, 1e-9 * simulation.seconds.value);
+}
+
+TEST_P(OfEveryJob, IsTheSameEachTimeAndLongerWithJitter) {
+  const Result<SimulatedJob> first = simulated_job(job(), true);
+  const Result<SimulatedJob> again = simulated_job(job(), true);
+  const Result<SimulatedJob> uneven = simulated_job(job(), true, .1);
+  ASSERT_TRUE(first && again && uneven);
+  EXPECT_EQ(rendered(*first, Format::json), rendered(*again, Format::json));
+  EXPECT_GT(uneven->simulation.seconds.value, first->simulation.seconds.value);
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulation, OfEveryJob, ::testing::Range(std::size_t{0}, std::size_t{8}),
+                         [](const auto& parameter) { return std::string(jobs()[parameter.param].name); });
+
+}  // namespace
+}  // namespace commlens
