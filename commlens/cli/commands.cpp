@@ -21,7 +21,7 @@ constexpr std::array<Command, 15> k_commands = {{
     {"machines", "List the machines whose numbers are known, or show one in full", declare_machines},
     {"cost", "Time of one collective on a machine, with its interval and where it comes from", declare_cost},
     {"calibrate", "Fit times to measured ones and write them to a file", declare_calibrate},
-    {"simulate", "Predict the iteration times of training runs, with intervals", declare_simulate},
+    {"simulate", "Time an iteration of a job on a machine, or training runs of a table", declare_simulate},
     {"doctor", "Check what can be recorded and trained on this machine", declare_doctor},
     {"help-files", "Write completion for bash and zsh, and manual pages", declare_help_files, true},
 }};

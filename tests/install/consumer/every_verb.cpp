@@ -16,6 +16,7 @@
 #include <commlens/app/predict.hpp>
 #include <commlens/app/record.hpp>
 #include <commlens/app/report.hpp>
+#include <commlens/app/simulate.hpp>
 #include <commlens/app/summarise.hpp>
 #include <commlens/app/summary_text.hpp>
 #include <commlens/app/train.hpp>
@@ -123,6 +124,13 @@ void time_collectives(const std::string& work) {
   request.bytes = {1 << 20};
   const auto times = value_of(commlens::cost(request), "cost");
   expect(times.rows.size() == 1 && times.rows.front().time.us > 0, "a call has a time");
+  commlens::SimulateRequest job;
+  job.config = {"1.3B"};
+  job.framework = "deepspeed";
+  job.overrides.ranks = 16;
+  job.machine = "dgx_h100";
+  const auto simulated = value_of(commlens::simulate(job), "simulate");
+  expect(simulated.simulation.seconds.low > 0, "an iteration takes time");
   const std::string sweep = work + "/sweep.csv";
   std::ofstream(sweep)
       << "framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency\n"
