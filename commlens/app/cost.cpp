@@ -17,6 +17,7 @@
 #include "commlens/machine/machines.hpp"
 #include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
+#include "commlens/simulate/timeline/call_times.hpp"
 
 namespace commlens {
 namespace {
@@ -156,11 +157,6 @@ Result<CostResult> rows_of(CostResult result, CostQuery query, const std::vector
     }
   }
   return error.empty() ? Result<CostResult>(std::move(result)) : failure(error);
-}
-
-std::string provenance_text(const CollectiveTime& time) {
-  return time.source == TimeSource::borrowed ? fmt::format("borrowed from {}", time.source_of)
-                                             : std::string(name_of(time.source));
 }
 
 Cell seconds(double us) { return {us * 1e-6}; }

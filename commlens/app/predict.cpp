@@ -9,6 +9,7 @@
 
 #include "commlens/app/job_source.hpp"
 #include "commlens/app/json_result.hpp"
+#include "commlens/app/predicted_times.hpp"
 #include "commlens/app/trace_source.hpp"
 #include "commlens/formats/calls_jsonl/export.hpp"
 #include "commlens/frameworks/frameworks.hpp"
@@ -125,7 +126,12 @@ Result<Prediction> predict(const PredictRequest& request) {
 Result<Prediction> predict(const PredictRequest& request, const Plan& plan) {
   PredictionView view = request.view;
   view.framework_choice = choice_of(request.config, request.framework);
-  return check_view(view).map([&] { return predicted(plan, view); });
+  return check_view(view).and_then([&] {
+    Prediction prediction = predicted(plan, view);
+    const Result<void> timed =
+        request.machine.empty() ? Result<void>() : add_times(prediction, request.machine, request.library);
+    return timed ? Result<Prediction>(std::move(prediction)) : tl::unexpected(timed.error());
+  });
 }
 
 Result<std::vector<Iteration>> planned_iterations(const Plan& plan) {

@@ -21,6 +21,8 @@ struct PredictRequest {
   Overrides overrides;    // changes to the configuration
   PredictionView view;    // framework_choice is set by predict()
   Events events;
+  std::string machine;  // of commlens machines, or a file: rows get the time of a call there; empty: none
+  std::string library;  // "nccl:2.27.3"; empty: the machine's
 };
 
 /// The plan of the job: every call of every rank, of initialisation and of all iterations. Fails if the

@@ -14,6 +14,7 @@
 #include "commlens/machine/machines.hpp"
 #include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
+#include "commlens/simulate/timeline/call_times.hpp"
 #include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
@@ -60,11 +61,6 @@ void write_trace_of(const SimulateRequest& request, SimulatedJob& result) {
   write_trace(result.simulation.trace, request.trace);
 }
 
-std::string provenance_text(const SimulatedCalls& calls) {
-  return calls.source == TimeSource::borrowed ? fmt::format("borrowed from {}", calls.source_of)
-                                              : std::string(name_of(calls.source));
-}
-
 Table calls_table(const SimulatedJob& result) {
   Table table(
       columns({"op", "axis", "calls_per_rank", "exposed_s", "exposed_low_s", "exposed_high_s", "moving_s",
@@ -72,7 +68,7 @@ Table calls_table(const SimulatedJob& result) {
   for (const SimulatedCalls& calls : result.simulation.calls) {
     table.add({name_of(calls.op), calls.axis.name(), calls.calls, calls.exposed.value, calls.exposed.low,
                calls.exposed.high, calls.moving.value, calls.moving.low, calls.moving.high,
-               provenance_text(calls)});
+               provenance_text(CollectiveTime{.source = calls.source, .source_of = calls.source_of})});
   }
   return table;
 }

@@ -28,6 +28,8 @@ struct PredictFlags {
   std::string iteration = "steady";
   std::string accounting = "messages";
   std::string calls;
+  std::string machine;
+  std::string library;
   std::optional<std::int64_t> rank;
   OutputFlags output;
 };
@@ -44,7 +46,9 @@ PredictionView view_of(const PredictFlags& flags) {
 }
 
 Result<ExitCode> predict_one(Console& console, const PredictFlags& flags, const Overrides& overrides) {
-  const PredictRequest request{flags.config, flags.framework, overrides, view_of(flags), events_of(console)};
+  PredictRequest request{flags.config, flags.framework, overrides, view_of(flags), events_of(console)};
+  request.machine = flags.machine;
+  request.library = flags.library;
   const Result<Plan> plan = plan_of(request);
   if (!plan) {
     return tl::unexpected(plan.error());
@@ -68,8 +72,9 @@ Result<ExitCode> predict_one(Console& console, const PredictFlags& flags, const 
 
 Result<ExitCode> predict_sweep(Console& console, const PredictFlags& flags,
                                const std::vector<Combination>& combinations) {
-  if (!flags.calls.empty()) {
-    return failure("--calls writes the calls of one job; give each flag one value");
+  if (!flags.calls.empty() || !flags.machine.empty()) {
+    return failure(flags.machine.empty() ? "--calls writes the calls of one job; give each flag one value"
+                                         : "--machine times the calls of one job; give each flag one value");
   }
   const SweepRequest request{flags.config, comma_list(flags.framework), combinations, view_of(flags),
                              events_of(console)};
@@ -139,6 +144,11 @@ Action declare_predict(CLI::App& verb) {
                   "messages, or deepspeed-logger: what its comms logger would show")
       ->check(CLI::IsMember({"messages", "deepspeed-logger"}))
       ->capture_default_str();
+  verb.add_option("--machine", flags->machine,
+                  "What a call takes on this machine: a name of commlens machines, or a machine file")
+      ->type_name("NAME|FILE");
+  verb.add_option("--library", flags->library, "With --machine: nccl, rccl or mpi, and its release")
+      ->type_name("NAME[:VERSION]");
   verb.add_option("--rank", flags->rank, "Only this rank")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
       ->type_name("R");

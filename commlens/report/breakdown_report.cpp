@@ -133,6 +133,10 @@ std::vector<Column> breakdown_columns() {
                   "calls",
                   "total_message_bytes",
                   "wire_bytes_per_rank",
+                  "time_s",
+                  "low_s",
+                  "high_s",
+                  Column{.key = "provenance", .title = "time by"},
                   Column{.key = "rule", .title = "why", .optional = true},
                   Column{.key = "tag", .optional = true},
                   Column{.key = "name", .optional = true},
@@ -166,6 +170,10 @@ Table breakdown_table(const Trace& trace, const std::vector<BreakdownRow>& rows)
                row.calls,
                row.total_message,
                row.no_traffic() ? Cell(row.wire_per_rank).shown("no traffic") : Cell(row.wire_per_rank),
+               row.time ? Cell(row.time->seconds) : Cell(),
+               row.time ? Cell(row.time->low) : Cell(),
+               row.time ? Cell(row.time->high) : Cell(),
+               row.time ? Cell(row.time->provenance) : Cell(),
                if_any(rule.name).shown(why_text(trace, row)),
                if_any(trace.tags.text(row.tag)),
                if_any(trace.names.text(row.name)),
@@ -185,6 +193,11 @@ Table breakdown_table(const Trace& trace, const std::vector<BreakdownRow>& rows)
 
 Table breakdown_table(const Trace& trace, const std::vector<BreakdownRow>& rows, bool by_node) {
   Table table = breakdown_table(trace, rows);
+  const bool has_times =
+      std::any_of(rows.begin(), rows.end(), [](const BreakdownRow& row) { return row.time.has_value(); });
+  if (!has_times) {
+    table.remove({"time_s", "low_s", "high_s", "provenance"});
+  }
   return by_node ? table : table.remove({"wire_inter_node_bytes_per_rank", "wire_intra_node_bytes_per_rank"});
 }
 
@@ -243,6 +256,9 @@ std::string breakdown_text(const Trace& trace, const std::vector<BreakdownRow>& 
                      Column{.key = "phase", .drop_first = 3}, Column{.key = "dtype", .drop_first = 2},
                      "message_bytes", "calls", Column{.key = "total_message_bytes", .drop_first = 1},
                      "wire_bytes_per_rank", "wire_inter_node_bytes_per_rank",
+                     Column{.key = "time_s", .title = "a call takes"},
+                     Column{.key = "low_s", .drop_first = 5}, Column{.key = "high_s", .drop_first = 5},
+                     Column{.key = "provenance", .title = "time by", .drop_first = 4, .least = 12},
                      Column{.key = "rule", .least = 16}});
     text += in_colour(ranks_title(block.ranks), Colour::bold, style) + "\n" + table.text(style, 2) +
             totals_line(block, by_node, accounting);

@@ -87,6 +87,7 @@ class StreamRows {
     const CommOp& op = trace_.op(count.op);
     BreakdownRow row = row_of(trace_, op, options_);
     row.ranks = ranks_;
+    row.op = count.op;
     row.axis = axis_in(trace_, op, job_ranks_);
     const auto [found, added] = places_.try_emplace(key_of(row), rows_.size());
     if (added) {

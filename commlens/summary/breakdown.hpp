@@ -1,11 +1,20 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
+
+/// What one call takes on a machine, with its 90 % interval.
+struct RowTime {
+  double seconds = 0;
+  double low = 0;
+  double high = 0;
+  std::string provenance;
+};
 
 /// Calls of one class of ranks that are equal in all but order: a row of every table and of `predict`'s JSON.
 /// Totals are of one rank of the class. Wire bytes per docs/volumes.md.
@@ -27,6 +36,8 @@ struct BreakdownRow {
   TagId tag{};
   NameId name{};
   NameId site{};
+  OpId op{};                    // of the first of the calls
+  std::optional<RowTime> time;  // of one call, where a machine is given
   bool no_traffic() const { return group_size == 1; }
 };
 

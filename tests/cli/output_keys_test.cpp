@@ -248,6 +248,8 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 
   void write_costs() {
     write({"machines"});
+    write({"simulate", "1.3B", "--ranks", "16", "--framework", "deepspeed", "--machine", "dgx_h100"});
+    write({"predict", "1.3B", "--ranks", "16", "--framework", "deepspeed", "--machine", "dgx_h100"});
     write({"cost", "all_reduce", "--machine", "dgx_h100", "--ranks", "8", "--bytes", "1MiB", "--explain"});
     std::string sweep =
         "framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency\n";

@@ -1,11 +1,25 @@
 #include "commlens/simulate/timeline/call_times.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "commlens/comm/volume.hpp"
 
 namespace commlens {
+
+Placement placement_of(const std::vector<Rank>& members, std::int64_t ranks_per_node) {
+  std::set<std::int64_t> nodes;
+  for (const Rank rank : members) {
+    nodes.insert(rank.value / ranks_per_node);
+  }
+  return {static_cast<std::int64_t>(members.size()), static_cast<std::int64_t>(nodes.size())};
+}
+
+std::int64_t sharers_of(const Placement& place, std::int64_t ranks_on_node) {
+  return place.nodes > 1 ? std::max<std::int64_t>(ranks_on_node / place.per_node(), 1) : 1;
+}
+
 namespace {
 
 // Of a call without bytes, or by the links alone; small sizes of docs/results/calibrate.md.
@@ -42,6 +56,21 @@ CommKind timed_kind(CommKind kind) {
 }
 
 }  // namespace
+
+ClassGroup placed_group(const GroupTable& groups, GroupId group, Rank self, std::int64_t ranks_per_node,
+                        std::int64_t job_ranks) {
+  ClassGroup placed;
+  const std::vector<Rank> members = groups.members(group, self);
+  placed.place = members.empty() ? Placement{groups.size(group), ceil_div(groups.size(group), ranks_per_node)}
+                                 : placement_of(members, ranks_per_node);
+  placed.sharers = sharers_of(placed.place, std::min(ranks_per_node, job_ranks));
+  return placed;
+}
+
+std::string provenance_text(const CollectiveTime& time) {
+  return time.source == TimeSource::borrowed ? "borrowed from " + time.source_of
+                                             : std::string(name_of(time.source));
+}
 
 CallTimes::CallTimes(const Machine& machine, const Machine* lender, Library library)
     : machine_(machine), lender_(lender), library_(std::move(library)) {}

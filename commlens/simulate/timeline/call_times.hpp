@@ -11,6 +11,14 @@
 
 namespace commlens {
 
+/// A rank's group on nodes of `ranks_per_node`, of a job of `job_ranks`; without a channel. Of groups whose
+/// ranks are not known as if they followed each other.
+ClassGroup placed_group(const GroupTable& groups, GroupId group, Rank self, std::int64_t ranks_per_node,
+                        std::int64_t job_ranks);
+
+/// "measured", "borrowed from …".
+std::string provenance_text(const CollectiveTime& time);
+
 /// Times of a job's calls on a machine.
 class CallTimes {
  public:

@@ -35,16 +35,6 @@ std::set<GroupId> message_groups(const Plan& plan) {
   return groups;
 }
 
-std::int64_t node_of(Rank rank, std::int64_t ranks_per_node) { return rank.value / ranks_per_node; }
-
-Placement placement_of(const std::vector<Rank>& members, std::int64_t ranks_per_node) {
-  std::set<std::int64_t> nodes;
-  for (const Rank rank : members) {
-    nodes.insert(node_of(rank, ranks_per_node));
-  }
-  return {static_cast<std::int64_t>(members.size()), static_cast<std::int64_t>(nodes.size())};
-}
-
 std::set<GroupId> used_groups(const Plan& plan, const RankClass& ranks) {
   std::set<GroupId> used;
   const auto add = [&](const Program& program) {
@@ -208,9 +198,7 @@ class Refinement {
   ClassGroup seen_group(GroupId group, const GroupInstance& instance, SimulatedRanks& ranks) {
     ClassGroup seen;
     seen.place = instance.place;
-    if (instance.place.nodes > 1) {
-      seen.sharers = std::max<std::int64_t>(ranks_on_node() / instance.place.per_node(), 1);
-    }
+    seen.sharers = sharers_of(instance.place, ranks_on_node());
     const std::vector<std::uint32_t> colours = colours_of(group, instance);
     const auto [found, is_new] = channels_.emplace(std::pair(channel_name(group), colours),
                                                    static_cast<ChannelId>(ranks.channels.size()));

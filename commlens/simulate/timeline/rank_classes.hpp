@@ -20,6 +20,12 @@ struct ClassGroup {
   std::int64_t sharers = 1;  // groups of a node that leave it beside each other, at the same time
 };
 
+/// How many nodes of `ranks_per_node` ranks the members are on.
+Placement placement_of(const std::vector<Rank>& members, std::int64_t ranks_per_node);
+
+/// Groups of a node that leave it at the same time, where all of its ranks are in one.
+std::int64_t sharers_of(const Placement& place, std::int64_t ranks_on_node);
+
 /// What calls meet in: groups of ranks whose members are of the same classes. A collective begins once a rank
 /// of each class has come, a message once its sender and its receiver have.
 struct Channel {

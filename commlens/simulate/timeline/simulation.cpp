@@ -256,21 +256,24 @@ class Simulator {
 };
 
 Result<void> check(const Plan& plan, const Machine& machine) {
-  const double ranks = static_cast<double>(plan.job.layout.ranks);
-  if (machine.nodes && ranks > machine.nodes->value * machine.ranks_per_node.value) {
-    return failure(fmt::format("{} ranks: {} has {:.0f} ({:.0f} nodes of {:.0f})", plan.job.layout.ranks,
-                               machine.name, machine.nodes->value * machine.ranks_per_node.value,
-                               machine.nodes->value, machine.ranks_per_node.value));
-  }
   const RunHardware hardware = run_hardware(machine);
   if (hardware.peak <= 0 || hardware.memory_bandwidth <= 0) {
     return failure(fmt::format("machine {}: processor needs {} to time kernels", machine.name,
                                hardware.peak <= 0 ? "peaks of bf16 or fp16" : "memory_bandwidth"));
   }
-  return {};
+  return check_fits(machine, plan.job.layout.ranks);
 }
 
 }  // namespace
+
+Result<void> check_fits(const Machine& machine, std::int64_t ranks) {
+  const double most = machine.nodes ? machine.nodes->value * machine.ranks_per_node.value : 0;
+  if (machine.nodes && static_cast<double>(ranks) > most) {
+    return failure(fmt::format("{} ranks: {} has {:.0f} ({:.0f} nodes of {:.0f})", ranks, machine.name, most,
+                               machine.nodes->value, machine.ranks_per_node.value));
+  }
+  return {};
+}
 
 Result<Simulation> simulated(const Plan& plan, const SimulationOptions& options,
                              const RunCalibration& calibration) {

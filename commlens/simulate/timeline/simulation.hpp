@@ -59,6 +59,9 @@ struct Simulation {
   Trace trace;  // of that iteration, with times
 };
 
+/// Fails where a job has more ranks than the machine.
+Result<void> check_fits(const Machine& machine, std::int64_t ranks);
+
 /// Simulates two steady iterations of the plan; the second counts. Its figures' intervals are those of four
 /// more runs: with the kernels' times and the calls' at either end of their 90 % intervals. Fails where the
 /// job has more ranks than the machine, where the machine lacks what kernels or calls need, and where calls

@@ -1,0 +1,13 @@
+#pragma once
+#include <string>
+
+#include "commlens/app/prediction.hpp"
+#include "commlens/base/result.hpp"
+
+namespace commlens {
+
+/// Gives each row with traffic the time of one call on a machine. Fails where machine or library are not
+/// known, and where the job has more ranks than the machine.
+Result<void> add_times(Prediction& prediction, const std::string& machine, const std::string& library);
+
+}  // namespace commlens
