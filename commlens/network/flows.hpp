@@ -1,0 +1,101 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "commlens/network/max_min.hpp"
+
+namespace commlens {
+
+/// Equal messages: of one size, over the same links, begun together.
+struct FlowClass {
+  std::vector<LinkId> links;   // each message takes; one that stands twice is taken twice
+  double bytes = 0;            // of one message
+  std::int64_t messages = 1;   // how many there are
+  double latency_seconds = 0;  // before the first byte takes its share
+  double weight = 1;           // of each message's share; SimGrid's CM02 has 1 / latency
+};
+
+/// A class of messages with the time at which it starts.
+struct TimedFlow {
+  double start_seconds = 0;
+  FlowClass flow;
+};
+
+/// A class that was added to a FlowNetwork, numbered from 0.
+using FlowId = std::size_t;
+
+/// A class all of whose messages have arrived.
+struct FlowEnd {
+  FlowId flow = 0;
+  double seconds = 0;
+};
+
+/// Messages that share links, as a simulator plays them: rates are max-min fair among the messages that are
+/// under way, and are worked out again whenever some begin or end (a fluid model). The caller owns the clock:
+///
+///   while (const std::optional<double> change = network.next_change_seconds()) {
+///     const double now = std::min(*change, next_event_of_my_own);
+///     for (const FlowEnd& end : network.advance(now)) { … network.add(now, …); … }
+///   }
+class FlowNetwork {
+ public:
+  /// Bytes per second of the links 0, 1, ….
+  explicit FlowNetwork(std::vector<double> capacities);
+
+  /// Adds messages that start at `seconds`, now or later. Messages over no links, or of no bytes, end after
+  /// their latency.
+  FlowId add(double seconds, FlowClass flow);
+
+  /// The first time from now on at which a class ends or its first bytes begin to share links, if nothing
+  /// else is added; std::nullopt where nothing is left.
+  std::optional<double> next_change_seconds();
+
+  /// Moves the clock to `seconds`, at most to the next change. Returns the classes that end then, by number.
+  std::vector<FlowEnd> advance(double seconds);
+
+  double now_seconds() const { return now_; }
+
+  /// Bytes per second of one message of the class now; 0 before its first byte and after its end.
+  double rate(FlowId flow);
+
+  /// How often rates were worked out.
+  std::int64_t solutions() const { return solutions_; }
+
+ private:
+  struct State {
+    FlowClass flow;
+    double first_byte = 0;  // seconds
+    double left = 0;        // bytes of one message at `now_`
+    double rate = 0;
+    double end = 0;  // seconds, at this rate
+  };
+
+  void solve();
+  void begin_due(std::vector<FlowEnd>& ends);
+  bool begins_later(FlowId a, FlowId b) const;
+
+  MaxMin links_;
+  std::vector<State> states_;
+  std::vector<FlowId> waiting_;  // a heap: the first to begin in front
+  std::vector<FlowId> moving_;   // that have rates
+  std::vector<LinkUse> uses_;    // of one class
+  bool is_solved_ = true;
+  double now_ = 0;
+  std::int64_t solutions_ = 0;
+};
+
+/// Seconds at which each class ends when nothing else shares the links.
+std::vector<double> finish_times(std::vector<double> capacities, std::span<const TimedFlow> flows);
+
+/// Classes of equal flows for each of the given ones: flows of the same start, links (in any order), size,
+/// latency and weight become one with the sum of their messages. `class_of` has, for each given flow, the
+/// place of its class.
+struct GroupedFlows {
+  std::vector<TimedFlow> classes;
+  std::vector<std::size_t> class_of;
+};
+GroupedFlows grouped(std::span<const TimedFlow> flows);
+
+}  // namespace commlens
