@@ -1,0 +1,120 @@
+#include "commlens/network/flows.hpp"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace commlens {
+namespace {
+
+constexpr double k_rate = 12.5e9;
+constexpr double k_latency = 1e-6;
+
+/// Hosts of a star: link 2h is host h's way out, 2h + 1 its way in.
+std::vector<double> star(int hosts) {
+  return std::vector<double>(static_cast<std::size_t>(2 * hosts), k_rate);
+}
+
+TimedFlow star_flow(LinkId from, LinkId to, double bytes) {
+  return {.flow = {.links = {2 * from, 2 * to + 1}, .bytes = bytes, .latency_seconds = k_latency}};
+}
+
+TEST(Flows, OfAStarEndWhenWorkedOutByHand) {
+  // 0 and 1 send two each, 2 and 3 receive two each: all at half the rate. When the half message 0 -> 3 is
+  // through, 1 -> 2 still holds 0 -> 2 to half.
+  const std::vector<TimedFlow> flows = {star_flow(0, 2, 12.5e6), star_flow(1, 2, 12.5e6),
+                                        star_flow(1, 3, 12.5e6), star_flow(4, 5, 12.5e6),
+                                        star_flow(0, 3, 6.25e6)};
+  const std::vector<double> times = finish_times(star(6), flows);
+  ASSERT_EQ(times.size(), 5u);
+  EXPECT_DOUBLE_EQ(times[0], 2.001e-3);
+  EXPECT_DOUBLE_EQ(times[1], 2.001e-3);
+  EXPECT_DOUBLE_EQ(times[2], 2.001e-3);
+  EXPECT_DOUBLE_EQ(times[3], 1.001e-3);
+  EXPECT_DOUBLE_EQ(times[4], 1.001e-3);
+}
+
+TEST(Flows, OneThatBeginsLaterSlowsTheOtherFromThenOn) {
+  // Alone for 1 s (4 of 8 bytes), together at half speed: the second's 2 bytes take 1 s, of the first 2 are
+  // left.
+  const std::vector<TimedFlow> flows = {{.flow = {.links = {0}, .bytes = 8}},
+                                        {.start_seconds = 1, .flow = {.links = {0}, .bytes = 2}}};
+  EXPECT_EQ(finish_times({4}, flows), (std::vector<double>{2.5, 2}));
+}
+
+TEST(Flows, WithoutLinksOrBytesTakeTheirLatency) {
+  const std::vector<TimedFlow> flows = {
+      {.start_seconds = 1, .flow = {.bytes = 8, .latency_seconds = 0.5}},
+      {.start_seconds = 2, .flow = {.links = {0}, .latency_seconds = 0.25}}};
+  EXPECT_EQ(finish_times({4}, flows), (std::vector<double>{1.5, 2.25}));
+}
+
+TEST(Flows, OfAClassEndTogether) {
+  const std::vector<TimedFlow> flows = {{.flow = {.links = {0}, .bytes = 2, .messages = 3}},
+                                        {.flow = {.links = {0}, .bytes = 4}}};
+  // Four at 1 byte a second; at 2 s three are through and the last has the link.
+  EXPECT_EQ(finish_times({4}, flows), (std::vector<double>{2, 2.5}));
+}
+
+TEST(Flows, WithWeightsShareByThem) {
+  const std::vector<TimedFlow> flows = {{.flow = {.links = {0}, .bytes = 6, .weight = 3}},
+                                        {.flow = {.links = {0}, .bytes = 6}}};
+  // 3 and 1 bytes a second; at 2 s 4 are left of the second.
+  EXPECT_EQ(finish_times({4}, flows), (std::vector<double>{2, 3}));
+}
+
+TEST(GroupedFlows, AreOneClassWhateverTheOrderOfTheirLinks) {
+  const std::vector<TimedFlow> flows = {{.flow = {.links = {0, 1}, .bytes = 2}},
+                                        {.flow = {.links = {1, 0}, .bytes = 2, .messages = 2}},
+                                        {.flow = {.links = {1, 0}, .bytes = 3}},
+                                        {.flow = {.links = {0, 1, 1}, .bytes = 2}}};
+  const GroupedFlows groups = grouped(flows);
+  EXPECT_EQ(groups.class_of, (std::vector<std::size_t>{0, 0, 1, 2}));
+  ASSERT_EQ(groups.classes.size(), 3u);
+  EXPECT_EQ(groups.classes[0].flow.messages, 3);
+}
+
+TEST(FlowNetwork, IsPlayedStepByStep) {
+  FlowNetwork network({4});
+  const FlowId first = network.add(0, {.links = {0}, .bytes = 8});
+  EXPECT_EQ(network.next_change_seconds(), 0.0);
+  EXPECT_TRUE(network.advance(0).empty());
+  EXPECT_EQ(network.rate(first), 4);
+  EXPECT_EQ(network.next_change_seconds(), 2.0);
+  // The caller has an event of its own at 1 s and starts another message.
+  EXPECT_TRUE(network.advance(1).empty());
+  const FlowId second = network.add(1, {.links = {0}, .bytes = 2});
+  EXPECT_TRUE(network.advance(1).empty());
+  EXPECT_EQ(network.rate(first), 2);
+  EXPECT_EQ(network.next_change_seconds(), 2.0);
+  const std::vector<FlowEnd> ends = network.advance(2);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].flow, second);
+  EXPECT_EQ(ends[0].seconds, 2);
+  EXPECT_EQ(network.rate(second), 0);
+  EXPECT_EQ(network.next_change_seconds(), 2.5);
+  ASSERT_EQ(network.advance(2.5).size(), 1u);
+  EXPECT_EQ(network.next_change_seconds(), std::nullopt);
+}
+
+TEST(FlowNetwork, EndsOfOneTimeComeTogetherByNumber) {
+  FlowNetwork network({3, 3});
+  network.add(0, {.links = {0}, .bytes = 1});
+  network.add(0, {.links = {1}, .bytes = 1});
+  network.advance(0);
+  const std::vector<FlowEnd> ends = network.advance(network.next_change_seconds().value());
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[0].flow, 0u);
+  EXPECT_EQ(ends[1].flow, 1u);
+  EXPECT_EQ(network.solutions(), 1);
+}
+
+TEST(FlowNetworkDeathTest, RefusesToPassOverAnEnd) {
+  FlowNetwork network({4});
+  network.add(0, {.links = {0}, .bytes = 8});
+  network.advance(0);
+  EXPECT_DEATH(network.advance(3), "no end is passed over");
+}
+
+}  // namespace
+}  // namespace commlens
