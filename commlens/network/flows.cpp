@@ -1,6 +1,7 @@
 #include "commlens/network/flows.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -17,7 +18,9 @@ bool is_due(double seconds, double now) { return seconds <= now + k_same_time * 
 
 }  // namespace
 
-FlowNetwork::FlowNetwork(std::vector<double> capacities) : links_(std::move(capacities)) {}
+FlowNetwork::FlowNetwork(std::vector<double> capacities) : links_(std::move(capacities)) {
+  on_link_.resize(links_.capacities().size());
+}
 
 bool FlowNetwork::begins_later(FlowId a, FlowId b) const {
   return std::pair(states_[a].first_byte, a) > std::pair(states_[b].first_byte, b);
@@ -36,12 +39,37 @@ FlowId FlowNetwork::add(double seconds, FlowClass flow) {
   return id;
 }
 
+void FlowNetwork::affect(FlowId id) {
+  State& state = states_[id];
+  state.is_affected = true;
+  state.left = std::max(0.0, state.left - state.rate * (now_ - state.since));
+  state.since = now_;
+}
+
+std::vector<FlowId> FlowNetwork::take_affected() {
+  std::vector<FlowId> affected;
+  std::vector<LinkId> links = std::move(changed_);
+  changed_.clear();
+  for (std::size_t at = 0; at < links.size(); ++at) {
+    for (const FlowId id : on_link_[static_cast<std::size_t>(links[at])]) {
+      if (!states_[id].is_affected) {
+        affect(id);
+        affected.push_back(id);
+        links.insert(links.end(), states_[id].flow.links.begin(), states_[id].flow.links.end());
+      }
+    }
+  }
+  std::ranges::sort(affected);  // the same sums whatever the order of the links
+  return affected;
+}
+
 void FlowNetwork::solve() {
-  if (is_solved_) {
+  if (changed_.empty()) {
     return;
   }
+  const std::vector<FlowId> affected = take_affected();
   links_.clear();
-  for (const FlowId id : moving_) {
+  for (const FlowId id : affected) {
     const FlowClass& flow = states_[id].flow;
     uses_.clear();
     for (const LinkId link : flow.links) {
@@ -50,23 +78,44 @@ void FlowNetwork::solve() {
     links_.add(uses_, flow.weight);
   }
   const std::span<const double> rates = links_.solve();
-  for (std::size_t at = 0; at < moving_.size(); ++at) {
-    State& state = states_[moving_[at]];
+  for (std::size_t at = 0; at < affected.size(); ++at) {
+    State& state = states_[affected[at]];
+    state.is_affected = false;
     state.rate = rates[at];
     state.end = now_ + state.left / state.rate;
+    ++state.solved;
+    plan_end(affected[at]);
   }
-  is_solved_ = true;
-  ++solutions_;
+  solved_rates_ += static_cast<std::int64_t>(affected.size());
+}
+
+void FlowNetwork::plan_end(FlowId id) {
+  constexpr std::size_t k_few = 64;
+  planned_.push_back({states_[id].end, id, states_[id].solved});
+  if (planned_.size() <= 2 * moving_ + k_few) {
+    std::ranges::push_heap(planned_, std::greater<>());
+    return;
+  }
+  std::erase_if(planned_, [&](const PlannedEnd& end) { return end.solved != states_[end.flow].solved; });
+  std::ranges::make_heap(planned_, std::greater<>());
+}
+
+const FlowNetwork::PlannedEnd* FlowNetwork::first_end() {
+  while (!planned_.empty() && planned_.front().solved != states_[planned_.front().flow].solved) {
+    std::ranges::pop_heap(planned_, std::greater<>());
+    planned_.pop_back();
+  }
+  return planned_.empty() ? nullptr : &planned_.front();
 }
 
 std::optional<double> FlowNetwork::next_change_seconds() {
+  solve();
   std::optional<double> next;
   if (!waiting_.empty()) {
     next = states_[waiting_.front()].first_byte;
   }
-  solve();
-  for (const FlowId id : moving_) {
-    next = std::min(next.value_or(states_[id].end), states_[id].end);
+  if (const PlannedEnd* const end = first_end(); end != nullptr) {
+    next = std::min(next.value_or(end->seconds), end->seconds);
   }
   if (next) {
     next = std::max(*next, now_);
@@ -83,31 +132,47 @@ void FlowNetwork::begin_due(std::vector<FlowEnd>& ends) {
       ends.push_back({id, now_});
       continue;
     }
-    moving_.push_back(id);
-    is_solved_ = false;
+    ++moving_;
+    states_[id].since = now_;
+    for (const LinkId link : states_[id].flow.links) {
+      on_link_[static_cast<std::size_t>(link)].push_back(id);
+      changed_.push_back(link);
+    }
+  }
+}
+
+void FlowNetwork::leave_links(FlowId id) {
+  State& state = states_[id];
+  for (const LinkId link : state.flow.links) {
+    std::vector<FlowId>& classes = on_link_[static_cast<std::size_t>(link)];
+    if (const auto found = std::ranges::find(classes, id); found != classes.end()) {
+      *found = classes.back();
+      classes.pop_back();
+    }
+    changed_.push_back(link);
+  }
+  --moving_;
+  ++state.solved;  // no planned end holds any more
+  state.rate = 0;
+  state.flow.links = {};
+}
+
+void FlowNetwork::end_due(std::vector<FlowEnd>& ends) {
+  for (const PlannedEnd* end = first_end(); end != nullptr && is_due(end->seconds, now_); end = first_end()) {
+    COMMLENS_CHECK(is_due(now_, end->seconds), "no end is passed over");
+    ends.push_back({end->flow, now_});
+    leave_links(end->flow);
   }
 }
 
 std::vector<FlowEnd> FlowNetwork::advance(double seconds) {
   COMMLENS_CHECK(is_due(now_, seconds), "time does not go back");
   solve();
-  std::vector<FlowEnd> ends;
-  std::erase_if(moving_, [&](FlowId id) {
-    State& state = states_[id];
-    if (is_due(state.end, seconds)) {
-      COMMLENS_CHECK(is_due(seconds, state.end), "no end is passed over");
-      ends.push_back({id, seconds});
-      state.flow.links = {};
-      state.rate = 0;
-      is_solved_ = false;
-      return true;
-    }
-    state.left = std::max(0.0, state.left - state.rate * (seconds - now_));
-    return false;
-  });
   now_ = std::max(now_, seconds);
   COMMLENS_CHECK(waiting_.empty() || is_due(now_, states_[waiting_.front()].first_byte),
                  "no beginning is passed over");
+  std::vector<FlowEnd> ends;
+  end_due(ends);
   begin_due(ends);
   std::ranges::sort(ends, {}, &FlowEnd::flow);
   return ends;

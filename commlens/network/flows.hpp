@@ -1,4 +1,5 @@
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -33,7 +34,8 @@ struct FlowEnd {
 };
 
 /// Messages that share links, as a simulator plays them: rates are max-min fair among the messages that are
-/// under way, and are worked out again whenever some begin or end (a fluid model). The caller owns the clock:
+/// under way (a fluid model). When some begin or end, the rates of those that share links with them, directly
+/// or through others, are worked out again. The caller owns the clock:
 ///
 ///   while (const std::optional<double> change = network.next_change_seconds()) {
 ///     const double now = std::min(*change, next_event_of_my_own);
@@ -60,30 +62,49 @@ class FlowNetwork {
   /// Bytes per second of one message of the class now; 0 before its first byte and after its end.
   double rate(FlowId flow);
 
-  /// How often rates were worked out.
-  std::int64_t solutions() const { return solutions_; }
+  /// How many rates of classes were worked out so far.
+  std::int64_t solved_rates() const { return solved_rates_; }
 
  private:
   struct State {
     FlowClass flow;
     double first_byte = 0;  // seconds
-    double left = 0;        // bytes of one message at `now_`
+    double left = 0;        // bytes of one message at `since`
+    double since = 0;       // seconds; when the rate was worked out
     double rate = 0;
-    double end = 0;  // seconds, at this rate
+    double end = 0;           // seconds, at this rate
+    std::int32_t solved = 0;  // how often; 0 before the first byte
+    bool is_affected = false;
+  };
+  /// The end of a class as it was worked out the n-th time; of no meaning when there was another time since.
+  struct PlannedEnd {
+    double seconds = 0;
+    FlowId flow = 0;
+    std::int32_t solved = 0;
+    friend auto operator<=>(const PlannedEnd&, const PlannedEnd&) = default;
   };
 
   void solve();
+  std::vector<FlowId> take_affected();
+  void affect(FlowId id);
   void begin_due(std::vector<FlowEnd>& ends);
+  void end_due(std::vector<FlowEnd>& ends);
+  void leave_links(FlowId id);
+  void plan_end(FlowId id);
+  /// The first planned end that still holds; null if there is none.
+  const PlannedEnd* first_end();
   bool begins_later(FlowId a, FlowId b) const;
 
   MaxMin links_;
   std::vector<State> states_;
-  std::vector<FlowId> waiting_;  // a heap: the first to begin in front
-  std::vector<FlowId> moving_;   // that have rates
+  std::vector<FlowId> waiting_;               // a heap: the first to begin in front
+  std::vector<PlannedEnd> planned_;           // a heap: the first end in front
+  std::vector<std::vector<FlowId>> on_link_;  // classes under way that take each link
+  std::vector<LinkId> changed_;  // links whose classes are others than when rates were worked out
+  std::size_t moving_ = 0;       // classes under way
   std::vector<LinkUse> uses_;    // of one class
-  bool is_solved_ = true;
   double now_ = 0;
-  std::int64_t solutions_ = 0;
+  std::int64_t solved_rates_ = 0;
 };
 
 /// Seconds at which each class ends when nothing else shares the links.

@@ -1,5 +1,8 @@
 #include "commlens/network/flows.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -106,7 +109,111 @@ TEST(FlowNetwork, EndsOfOneTimeComeTogetherByNumber) {
   ASSERT_EQ(ends.size(), 2u);
   EXPECT_EQ(ends[0].flow, 0u);
   EXPECT_EQ(ends[1].flow, 1u);
-  EXPECT_EQ(network.solutions(), 1);
+}
+
+TEST(FlowNetwork, WorksOutTheRatesOfThoseThatShareLinksOnly) {
+  FlowNetwork network({4, 4, 4});
+  network.add(0, {.links = {0, 1}, .bytes = 8});
+  network.add(0, {.links = {1}, .bytes = 8});
+  network.add(0, {.links = {2}, .bytes = 80});
+  network.advance(0);
+  EXPECT_EQ(network.next_change_seconds(), 4.0);
+  EXPECT_EQ(network.solved_rates(), 3);
+  network.add(1, {.links = {0}, .bytes = 2});
+  EXPECT_TRUE(network.advance(1).empty());
+  EXPECT_EQ(network.next_change_seconds(), 2.0);
+  EXPECT_EQ(network.solved_rates(), 6);
+}
+
+double times_on(const TimedFlow& timed, std::size_t link) {
+  return static_cast<double>(std::ranges::count(timed.flow.links, static_cast<LinkId>(link)));
+}
+
+constexpr double k_never = 1e300;
+
+/// Rates of the flows that are under way, by a plain method: each link is looked at in turn for the
+/// narrowest.
+std::vector<double> plain_rates(std::vector<double> room, const std::vector<TimedFlow>& flows,
+                                const std::vector<bool>& under_way) {
+  std::vector<double> rates(flows.size(), 0);
+  while (true) {
+    double least = k_never;
+    std::size_t narrowest = 0;
+    for (std::size_t link = 0; link < room.size(); ++link) {
+      double users = 0;
+      for (std::size_t at = 0; at < flows.size(); ++at) {
+        users += under_way[at] && rates[at] == 0 ? times_on(flows[at], link) : 0;
+      }
+      if (users > 0 && room[link] / users < least) {
+        least = room[link] / users;
+        narrowest = link;
+      }
+    }
+    if (least == k_never) {
+      return rates;
+    }
+    for (std::size_t at = 0; at < flows.size(); ++at) {
+      if (under_way[at] && rates[at] == 0 && times_on(flows[at], narrowest) > 0) {
+        rates[at] = least;
+        for (const LinkId link : flows[at].flow.links) {
+          room[static_cast<std::size_t>(link)] -= least;
+        }
+      }
+    }
+  }
+}
+
+/// Ends of the flows: all rates are worked out at each beginning and end.
+std::vector<double> plain_ends(const std::vector<double>& capacities, const std::vector<TimedFlow>& flows) {
+  std::vector<double> ends(flows.size(), k_never);
+  std::vector<double> left;
+  for (const TimedFlow& timed : flows) {
+    left.push_back(timed.flow.bytes);
+  }
+  for (double now = 0; std::ranges::count(ends, k_never) > 0;) {
+    std::vector<bool> under_way;
+    double next = k_never;
+    for (std::size_t at = 0; at < flows.size(); ++at) {
+      under_way.push_back(ends[at] == k_never && flows[at].start_seconds <= now);
+      next = flows[at].start_seconds > now ? std::min(next, flows[at].start_seconds) : next;
+    }
+    const std::vector<double> rates = plain_rates(capacities, flows, under_way);
+    for (std::size_t at = 0; at < flows.size(); ++at) {
+      next = under_way[at] ? std::min(next, now + left[at] / rates[at]) : next;
+    }
+    for (std::size_t at = 0; at < flows.size(); ++at) {
+      left[at] -= rates[at] * (next - now);
+      if (under_way[at] && left[at] <= 1e-9 * flows[at].flow.bytes) {
+        ends[at] = next;
+      }
+    }
+    now = next;
+  }
+  return ends;
+}
+
+TEST(FlowNetwork, EndsFlowsWhenAPlainMethodDoes) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    std::vector<double> capacities(2 + random() % 12);
+    for (double& capacity : capacities) {
+      capacity = 1 + static_cast<double>(random() % 100);
+    }
+    std::vector<TimedFlow> flows(1 + random() % 25);
+    for (TimedFlow& timed : flows) {
+      timed.start_seconds = static_cast<double>(random() % 50);
+      timed.flow.bytes = 1 + static_cast<double>(random() % 1000);
+      for (std::uint64_t uses = 1 + random() % 3; uses > 0; --uses) {
+        timed.flow.links.push_back(static_cast<LinkId>(random() % capacities.size()));
+      }
+    }
+    const std::vector<double> ours = finish_times(capacities, flows);
+    const std::vector<double> plain = plain_ends(capacities, flows);
+    for (std::size_t at = 0; at < flows.size(); ++at) {
+      EXPECT_NEAR(ours[at], plain[at], 1e-9 * plain[at]) << at;
+    }
+  }
 }
 
 TEST(FlowNetworkDeathTest, RefusesToPassOverAnEnd) {

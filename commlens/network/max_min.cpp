@@ -45,11 +45,20 @@ double MaxMin::share_of(Left& left) const {
     left.weight = 0;
     for (std::size_t at = left.first; at < left.last; ++at) {
       const std::size_t user = users_of_[at];
-      left.weight += is_settled_[user] ? 0 : users_[user].weight * amounts_of_[at];
+      const bool is_again = at > left.first && users_of_[at - 1] == user;  // it takes the link twice
+      left.weight += is_settled(user) || is_again ? 0 : users_[user].weight * amount_of(user, left.link);
     }
     left.weight_before = left.weight;
   }
   return std::max(left.capacity, 0.0) / left.weight;
+}
+
+double MaxMin::amount_of(std::size_t user, LinkId link) const {
+  double amount = 0;
+  for (std::size_t at = users_[user].first; at < users_[user].last; ++at) {
+    amount += uses_[at].link == link ? uses_[at].amount : 0;
+  }
+  return amount;
 }
 
 void MaxMin::find_links() {
@@ -83,19 +92,15 @@ void MaxMin::find_users_of_links() {
     first += left.unsettled;
   }
   users_of_.resize(uses_.size());
-  amounts_of_.resize(uses_.size());
   for (std::size_t user = 0; user < users_.size(); ++user) {
     for (std::size_t at = users_[user].first; at < users_[user].last; ++at) {
-      const std::size_t place = left_[static_cast<std::size_t>(use_at_[at])].last++;
-      users_of_[place] = static_cast<std::uint32_t>(user);
-      amounts_of_[place] = uses_[at].amount;
+      users_of_[left_[static_cast<std::size_t>(use_at_[at])].last++] = static_cast<std::uint32_t>(user);
     }
   }
 }
 
 void MaxMin::settle(std::size_t user, double level) {
   const User& settled = users_[user];
-  is_settled_[user] = true;
   levels_[user] = level;
   for (std::size_t at = settled.first; at < settled.last; ++at) {
     Left& left = left_[static_cast<std::size_t>(use_at_[at])];
@@ -111,7 +116,7 @@ void MaxMin::settle_bounded(double share) {
     if (users_[user].bound > share * (1 + k_rounding)) {
       return;
     }
-    if (!is_settled_[user]) {
+    if (!is_settled(user)) {
       settle(user, users_[user].cap);
     }
   }
@@ -119,7 +124,7 @@ void MaxMin::settle_bounded(double share) {
 
 void MaxMin::settle_users_of(const Left& left, double share) {
   for (std::size_t at = left.first; at < left.last; ++at) {
-    if (!is_settled_[users_of_[at]]) {
+    if (!is_settled(users_of_[at])) {
       settle(users_of_[at], share * users_[users_of_[at]].weight);
     }
   }
@@ -128,8 +133,7 @@ void MaxMin::settle_users_of(const Left& left, double share) {
 void MaxMin::begin() {
   find_links();
   find_users_of_links();
-  levels_.assign(users_.size(), 0);
-  is_settled_.assign(users_.size(), false);
+  levels_.assign(users_.size(), k_not_settled);
   by_bound_.clear();
   next_bounded_ = 0;
   for (std::size_t user = 0; user < users_.size(); ++user) {

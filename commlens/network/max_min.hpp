@@ -43,6 +43,8 @@ class MaxMin {
   std::span<const double> solve();
 
  private:
+  static constexpr double k_not_settled = -1;
+
   struct User {
     std::size_t first = 0;  // of uses_
     std::size_t last = 0;
@@ -75,6 +77,8 @@ class MaxMin {
   void settle_bounded(double share);
   void settle_users_of(const Left& left, double share);
   double share_of(Left& left) const;
+  double amount_of(std::size_t user, LinkId link) const;
+  bool is_settled(std::size_t user) const { return levels_[user] >= 0; }
 
   std::vector<double> capacities_;
   std::vector<User> users_;
@@ -84,8 +88,6 @@ class MaxMin {
   std::vector<std::int32_t> use_at_;  // of each use, the place of its link
   std::vector<Left> left_;
   std::vector<std::uint32_t> users_of_;  // of the links in left_, one after the other
-  std::vector<double> amounts_of_;       // that these take
-  std::vector<bool> is_settled_;
   std::vector<std::uint32_t> by_bound_;  // users with a cap, the lowest bound first
   std::size_t next_bounded_ = 0;
   std::vector<Candidate> heap_;  // the least share first
