@@ -21,6 +21,24 @@ struct ActiveTransfer {
   std::vector<StreamUse> uses;  // a link may stand several times
 };
 
+/// What a transfer takes of each link at full speed, at most all of it; as a user of MaxMin whose level is
+/// its speed.
+class TransferLoads {
+ public:
+  /// Of a network with so many links.
+  explicit TransferLoads(std::size_t links) : taken_(links, 0) {}
+
+  /// Each link once. Valid until the next call.
+  std::span<const LinkUse> of(const ActiveTransfer& transfer, std::span<const double> capacities);
+
+  /// 1 / (rate of its fastest stream), so that streams on a full link have equal rates.
+  static double weight(const ActiveTransfer& transfer);
+
+ private:
+  std::vector<LinkUse> uses_;
+  std::vector<double> taken_;  // bytes per second that the transfer takes of each link; 0 between calls
+};
+
 /// How much transfers slow each other down.
 ///
 /// The speed s_i of transfer i, from above 0 to 1, multiplies all its rates. Among all speeds with, on each
@@ -44,11 +62,8 @@ class SharedLinks {
   std::span<const double> speeds(std::span<const ActiveTransfer> transfers);
 
  private:
-  void add(const ActiveTransfer& transfer);
-
   MaxMin links_;
-  std::vector<LinkUse> uses_;
-  std::vector<double> taken_;  // bytes per second that the transfer takes of each link; 0 between calls
+  TransferLoads loads_;
 };
 
 }  // namespace commlens

@@ -18,46 +18,89 @@ bool is_due(double seconds, double now) { return seconds <= now + k_same_time * 
 
 }  // namespace
 
-FlowNetwork::FlowNetwork(std::vector<double> capacities) : links_(std::move(capacities)) {
-  on_link_.resize(links_.capacities().size());
-}
+FlowNetwork::FlowNetwork(std::vector<double> capacities)
+    : links_(std::move(capacities)),
+      loads_(links_.capacities().size()),
+      on_link_(links_.capacities().size()),
+      is_visited_(links_.capacities().size(), false) {}
 
 bool FlowNetwork::begins_later(FlowId a, FlowId b) const {
   return std::pair(states_[a].first_byte, a) > std::pair(states_[b].first_byte, b);
 }
 
-FlowId FlowNetwork::add(double seconds, FlowClass flow) {
-  COMMLENS_CHECK(is_due(now_, seconds), "messages start now or later");
-  COMMLENS_CHECK(flow.bytes >= 0 && flow.messages > 0 && flow.latency_seconds >= 0 && flow.weight > 0,
-                 "messages have a size, a number and a weight");
+FlowId FlowNetwork::add_state(State state) {
+  COMMLENS_CHECK(is_due(now_, state.first_byte), "messages start now or later");
   const FlowId id = states_.size();
-  const double first_byte = seconds + flow.latency_seconds;
-  const double bytes = flow.bytes;
-  states_.push_back({.flow = std::move(flow), .first_byte = first_byte, .left = bytes});
+  states_.push_back(std::move(state));
   waiting_.push_back(id);
   std::ranges::push_heap(waiting_, [this](FlowId a, FlowId b) { return begins_later(a, b); });
   return id;
 }
 
-void FlowNetwork::affect(FlowId id) {
+FlowId FlowNetwork::add(double seconds, const FlowClass& flow) {
+  COMMLENS_CHECK(flow.bytes >= 0 && flow.messages > 0 && flow.latency_seconds >= 0 && flow.weight > 0,
+                 "messages have a size, a number and a weight");
+  State state{.weight = flow.weight, .first_byte = seconds + flow.latency_seconds, .left = flow.bytes};
+  state.uses.reserve(flow.links.size());
+  for (const LinkId link : flow.links) {
+    state.uses.push_back({.link = link, .amount = static_cast<double>(flow.messages)});
+  }
+  return add_state(std::move(state));
+}
+
+FlowId FlowNetwork::add(double seconds, const ActiveTransfer& transfer, double alone_seconds) {
+  COMMLENS_CHECK(alone_seconds >= 0, "a transfer takes time");
+  const std::span<const LinkUse> uses = loads_.of(transfer, links_.capacities());
+  if (uses.empty()) {
+    return add_state({.first_byte = seconds + alone_seconds});
+  }
+  return add_state({.uses = {uses.begin(), uses.end()},
+                    .weight = TransferLoads::weight(transfer),
+                    .cap = 1,
+                    .first_byte = seconds,
+                    .left = alone_seconds});
+}
+
+void FlowNetwork::set_rate(FlowId id, double rate) {
   State& state = states_[id];
-  state.is_affected = true;
+  if (rate == state.rate) {
+    return;  // and its end stays as it was worked out, without rounding again
+  }
   state.left = std::max(0.0, state.left - state.rate * (now_ - state.since));
   state.since = now_;
+  state.rate = rate;
+  state.end = now_ + state.left / rate;
+  ++state.rates;
+  plan_end(id);
+}
+
+void FlowNetwork::visit(LinkId link, std::vector<LinkId>& visited) {
+  if (!is_visited_[static_cast<std::size_t>(link)]) {
+    is_visited_[static_cast<std::size_t>(link)] = true;
+    visited.push_back(link);
+  }
 }
 
 std::vector<FlowId> FlowNetwork::take_affected() {
-  std::vector<FlowId> affected;
-  std::vector<LinkId> links = std::move(changed_);
+  std::vector<LinkId> links;
+  for (const LinkId link : changed_) {
+    visit(link, links);
+  }
   changed_.clear();
+  std::vector<FlowId> affected;
   for (std::size_t at = 0; at < links.size(); ++at) {
     for (const FlowId id : on_link_[static_cast<std::size_t>(links[at])]) {
       if (!states_[id].is_affected) {
-        affect(id);
+        states_[id].is_affected = true;
         affected.push_back(id);
-        links.insert(links.end(), states_[id].flow.links.begin(), states_[id].flow.links.end());
+        for (const LinkUse& use : states_[id].uses) {
+          visit(use.link, links);
+        }
       }
     }
+  }
+  for (const LinkId link : links) {
+    is_visited_[static_cast<std::size_t>(link)] = false;
   }
   std::ranges::sort(affected);  // the same sums whatever the order of the links
   return affected;
@@ -70,38 +113,29 @@ void FlowNetwork::solve() {
   const std::vector<FlowId> affected = take_affected();
   links_.clear();
   for (const FlowId id : affected) {
-    const FlowClass& flow = states_[id].flow;
-    uses_.clear();
-    for (const LinkId link : flow.links) {
-      uses_.push_back({.link = link, .amount = static_cast<double>(flow.messages)});
-    }
-    links_.add(uses_, flow.weight);
+    links_.add(states_[id].uses, states_[id].weight, states_[id].cap);
   }
   const std::span<const double> rates = links_.solve();
   for (std::size_t at = 0; at < affected.size(); ++at) {
-    State& state = states_[affected[at]];
-    state.is_affected = false;
-    state.rate = rates[at];
-    state.end = now_ + state.left / state.rate;
-    ++state.solved;
-    plan_end(affected[at]);
+    states_[affected[at]].is_affected = false;
+    set_rate(affected[at], rates[at]);
   }
   solved_rates_ += static_cast<std::int64_t>(affected.size());
 }
 
 void FlowNetwork::plan_end(FlowId id) {
   constexpr std::size_t k_few = 64;
-  planned_.push_back({states_[id].end, id, states_[id].solved});
+  planned_.push_back({states_[id].end, id, states_[id].rates});
   if (planned_.size() <= 2 * moving_ + k_few) {
     std::ranges::push_heap(planned_, std::greater<>());
     return;
   }
-  std::erase_if(planned_, [&](const PlannedEnd& end) { return end.solved != states_[end.flow].solved; });
+  std::erase_if(planned_, [&](const PlannedEnd& end) { return end.rates != states_[end.flow].rates; });
   std::ranges::make_heap(planned_, std::greater<>());
 }
 
 const FlowNetwork::PlannedEnd* FlowNetwork::first_end() {
-  while (!planned_.empty() && planned_.front().solved != states_[planned_.front().flow].solved) {
+  while (!planned_.empty() && planned_.front().rates != states_[planned_.front().flow].rates) {
     std::ranges::pop_heap(planned_, std::greater<>());
     planned_.pop_back();
   }
@@ -128,33 +162,33 @@ void FlowNetwork::begin_due(std::vector<FlowEnd>& ends) {
     std::ranges::pop_heap(waiting_, [this](FlowId a, FlowId b) { return begins_later(a, b); });
     const FlowId id = waiting_.back();
     waiting_.pop_back();
-    if (states_[id].flow.links.empty() || states_[id].left == 0) {
+    if (states_[id].uses.empty() || states_[id].left == 0) {
       ends.push_back({id, now_});
       continue;
     }
     ++moving_;
     states_[id].since = now_;
-    for (const LinkId link : states_[id].flow.links) {
-      on_link_[static_cast<std::size_t>(link)].push_back(id);
-      changed_.push_back(link);
+    for (const LinkUse& use : states_[id].uses) {
+      on_link_[static_cast<std::size_t>(use.link)].push_back(id);
+      changed_.push_back(use.link);
     }
   }
 }
 
 void FlowNetwork::leave_links(FlowId id) {
   State& state = states_[id];
-  for (const LinkId link : state.flow.links) {
-    std::vector<FlowId>& classes = on_link_[static_cast<std::size_t>(link)];
+  for (const LinkUse& use : state.uses) {
+    std::vector<FlowId>& classes = on_link_[static_cast<std::size_t>(use.link)];
     if (const auto found = std::ranges::find(classes, id); found != classes.end()) {
       *found = classes.back();
       classes.pop_back();
     }
-    changed_.push_back(link);
+    changed_.push_back(use.link);
   }
   --moving_;
-  ++state.solved;  // no planned end holds any more
+  ++state.rates;  // no planned end holds any more
   state.rate = 0;
-  state.flow.links = {};
+  state.uses = {};
 }
 
 void FlowNetwork::end_due(std::vector<FlowEnd>& ends) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "commlens/network/contention.hpp"
 #include "commlens/network/max_min.hpp"
 
 namespace commlens {
@@ -24,7 +25,7 @@ struct TimedFlow {
   FlowClass flow;
 };
 
-/// A class that was added to a FlowNetwork, numbered from 0.
+/// A class, or a transfer, that was added to a FlowNetwork, numbered from 0.
 using FlowId = std::size_t;
 
 /// A class all of whose messages have arrived.
@@ -48,7 +49,11 @@ class FlowNetwork {
 
   /// Adds messages that start at `seconds`, now or later. Messages over no links, or of no bytes, end after
   /// their latency.
-  FlowId add(double seconds, FlowClass flow);
+  FlowId add(double seconds, const FlowClass& flow);
+
+  /// Adds a call or message that takes `alone_seconds` while it is alone, its latency with them, and shares
+  /// links as SharedLinks says. Its rate is its speed, at most 1.
+  FlowId add(double seconds, const ActiveTransfer& transfer, double alone_seconds);
 
   /// The first time from now on at which a class ends or its first bytes begin to share links, if nothing
   /// else is added; std::nullopt where nothing is left.
@@ -59,7 +64,8 @@ class FlowNetwork {
 
   double now_seconds() const { return now_; }
 
-  /// Bytes per second of one message of the class now; 0 before its first byte and after its end.
+  /// Bytes per second of one message of the class now, or the speed of a transfer; 0 before its first byte
+  /// and after its end.
   double rate(FlowId flow);
 
   /// How many rates of classes were worked out so far.
@@ -67,26 +73,30 @@ class FlowNetwork {
 
  private:
   struct State {
-    FlowClass flow;
+    std::vector<LinkUse> uses;  // for each unit of the rate
+    double weight = 1;
+    double cap = MaxMin::k_no_cap;
     double first_byte = 0;  // seconds
-    double left = 0;        // bytes of one message at `since`
-    double since = 0;       // seconds; when the rate was worked out
+    double left = 0;        // bytes of one message, or seconds of a transfer that is alone, at `since`
+    double since = 0;       // seconds; when it had this rate first
     double rate = 0;
-    double end = 0;           // seconds, at this rate
-    std::int32_t solved = 0;  // how often; 0 before the first byte
+    double end = 0;          // seconds, at this rate
+    std::int32_t rates = 0;  // how many it has had
     bool is_affected = false;
   };
-  /// The end of a class as it was worked out the n-th time; of no meaning when there was another time since.
+  /// The end of a class at its n-th rate; of no meaning when it has had another since.
   struct PlannedEnd {
     double seconds = 0;
     FlowId flow = 0;
-    std::int32_t solved = 0;
+    std::int32_t rates = 0;
     friend auto operator<=>(const PlannedEnd&, const PlannedEnd&) = default;
   };
 
+  FlowId add_state(State state);
   void solve();
   std::vector<FlowId> take_affected();
-  void affect(FlowId id);
+  void visit(LinkId link, std::vector<LinkId>& visited);
+  void set_rate(FlowId id, double rate);
   void begin_due(std::vector<FlowEnd>& ends);
   void end_due(std::vector<FlowEnd>& ends);
   void leave_links(FlowId id);
@@ -96,13 +106,14 @@ class FlowNetwork {
   bool begins_later(FlowId a, FlowId b) const;
 
   MaxMin links_;
+  TransferLoads loads_;
   std::vector<State> states_;
   std::vector<FlowId> waiting_;               // a heap: the first to begin in front
   std::vector<PlannedEnd> planned_;           // a heap: the first end in front
   std::vector<std::vector<FlowId>> on_link_;  // classes under way that take each link
-  std::vector<LinkId> changed_;  // links whose classes are others than when rates were worked out
-  std::size_t moving_ = 0;       // classes under way
-  std::vector<LinkUse> uses_;    // of one class
+  std::vector<LinkId> changed_;   // links whose classes are others than when rates were worked out
+  std::vector<bool> is_visited_;  // of each link, while affected classes are sought
+  std::size_t moving_ = 0;        // classes under way
   double now_ = 0;
   std::int64_t solved_rates_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -214,6 +215,35 @@ TEST(FlowNetwork, EndsFlowsWhenAPlainMethodDoes) {
       EXPECT_NEAR(ours[at], plain[at], 1e-9 * plain[at]) << at;
     }
   }
+}
+
+TEST(FlowNetwork, PlaysTransfersAtTheirSpeeds) {
+  // Two that fill a link for 2 s each, and one of 3 s elsewhere; the second begins at 1 s. From then on both
+  // have half the speed: at 3 s the first is through its second half, the second has one of its two seconds
+  // left.
+  FlowNetwork network({8, 8});
+  const ActiveTransfer fills{.uses = {{0, 4, 2}}};
+  network.add(0, fills, 2);
+  network.add(1, fills, 2);
+  network.add(0, {.uses = {{1, 8, 1}}}, 3.5);
+  network.add(0, {.uses = {}}, 4.5);
+  std::vector<FlowEnd> all;
+  while (const std::optional<double> change = network.next_change_seconds()) {
+    const std::vector<FlowEnd> ends = network.advance(*change);
+    all.insert(all.end(), ends.begin(), ends.end());
+    if (*change == 1) {
+      EXPECT_EQ(network.rate(0), 0.5);
+      EXPECT_EQ(network.rate(1), 0.5);
+      EXPECT_EQ(network.rate(2), 1);
+    }
+  }
+  ASSERT_EQ(all.size(), 4u);
+  const std::vector<FlowId> order = {all[0].flow, all[1].flow, all[2].flow, all[3].flow};
+  EXPECT_EQ(order, (std::vector<FlowId>{0, 2, 1, 3}));
+  EXPECT_EQ(all[0].seconds, 3);
+  EXPECT_EQ(all[1].seconds, 3.5);
+  EXPECT_EQ(all[2].seconds, 4);
+  EXPECT_EQ(all[3].seconds, 4.5);
 }
 
 TEST(FlowNetworkDeathTest, RefusesToPassOverAnEnd) {
