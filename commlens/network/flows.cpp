@@ -81,6 +81,12 @@ void FlowNetwork::visit(LinkId link, std::vector<LinkId>& visited) {
   }
 }
 
+void FlowNetwork::visit_links_of(FlowId id, std::vector<LinkId>& visited) {
+  for (const LinkUse& use : states_[id].uses) {
+    visit(use.link, visited);
+  }
+}
+
 std::vector<FlowId> FlowNetwork::take_affected() {
   std::vector<LinkId> links;
   for (const LinkId link : changed_) {
@@ -90,12 +96,9 @@ std::vector<FlowId> FlowNetwork::take_affected() {
   std::vector<FlowId> affected;
   for (std::size_t at = 0; at < links.size(); ++at) {
     for (const FlowId id : on_link_[static_cast<std::size_t>(links[at])]) {
-      if (!states_[id].is_affected) {
-        states_[id].is_affected = true;
+      if (!std::exchange(states_[id].is_affected, true)) {
         affected.push_back(id);
-        for (const LinkUse& use : states_[id].uses) {
-          visit(use.link, links);
-        }
+        visit_links_of(id, links);
       }
     }
   }

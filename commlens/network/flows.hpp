@@ -96,6 +96,7 @@ class FlowNetwork {
   void solve();
   std::vector<FlowId> take_affected();
   void visit(LinkId link, std::vector<LinkId>& visited);
+  void visit_links_of(FlowId id, std::vector<LinkId>& visited);
   void set_rate(FlowId id, double rate);
   void begin_due(std::vector<FlowEnd>& ends);
   void end_due(std::vector<FlowEnd>& ends);

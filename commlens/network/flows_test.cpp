@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -132,33 +133,40 @@ double times_on(const TimedFlow& timed, std::size_t link) {
 
 constexpr double k_never = 1e300;
 
-/// Rates of the flows that are under way, by a plain method: each link is looked at in turn for the
-/// narrowest.
+/// The link with the least room for each of the open flows on it, and that room; k_never where no flow is
+/// open.
+std::pair<std::size_t, double> narrowest(const std::vector<double>& room, const std::vector<TimedFlow>& flows,
+                                         const std::vector<bool>& is_open) {
+  std::pair<std::size_t, double> best = {0, k_never};
+  for (std::size_t link = 0; link < room.size(); ++link) {
+    double users = 0;
+    for (std::size_t at = 0; at < flows.size(); ++at) {
+      users += is_open[at] ? times_on(flows[at], link) : 0;
+    }
+    if (users > 0 && room[link] / users < best.second) {
+      best = {link, room[link] / users};
+    }
+  }
+  return best;
+}
+
+/// Rates of the flows that are open, by a plain method: each link is looked at in turn for the narrowest.
 std::vector<double> plain_rates(std::vector<double> room, const std::vector<TimedFlow>& flows,
-                                const std::vector<bool>& under_way) {
+                                std::vector<bool> is_open) {
   std::vector<double> rates(flows.size(), 0);
   while (true) {
-    double least = k_never;
-    std::size_t narrowest = 0;
-    for (std::size_t link = 0; link < room.size(); ++link) {
-      double users = 0;
-      for (std::size_t at = 0; at < flows.size(); ++at) {
-        users += under_way[at] && rates[at] == 0 ? times_on(flows[at], link) : 0;
-      }
-      if (users > 0 && room[link] / users < least) {
-        least = room[link] / users;
-        narrowest = link;
-      }
-    }
-    if (least == k_never) {
+    const auto [link, rate] = narrowest(room, flows, is_open);
+    if (rate == k_never) {
       return rates;
     }
     for (std::size_t at = 0; at < flows.size(); ++at) {
-      if (under_way[at] && rates[at] == 0 && times_on(flows[at], narrowest) > 0) {
-        rates[at] = least;
-        for (const LinkId link : flows[at].flow.links) {
-          room[static_cast<std::size_t>(link)] -= least;
-        }
+      if (!is_open[at] || times_on(flows[at], link) == 0) {
+        continue;
+      }
+      is_open[at] = false;
+      rates[at] = rate;
+      for (const LinkId taken : flows[at].flow.links) {
+        room[static_cast<std::size_t>(taken)] -= rate;
       }
     }
   }

@@ -78,6 +78,15 @@ void NodeGraph::add_pair(std::int64_t a, std::int64_t b, double bytes_per_second
   links_.push_back({.bytes_per_second = bytes_per_second, .from = b, .to = a});
 }
 
+void NodeGraph::add_mesh(double bytes_per_second) {
+  for (std::int64_t a = 0; a < ranks_; ++a) {
+    for (std::int64_t b = a + 1; b < ranks_; ++b) {
+      add_pair(a, b, bytes_per_second / static_cast<double>(ranks_ - 1));
+    }
+  }
+  find_routes();
+}
+
 void NodeGraph::find_routes_from(std::int64_t from) {
   std::vector<WayCost> costs(static_cast<std::size_t>(ranks_));
   costs[static_cast<std::size_t>(from)] = {.hops = 0, .width = k_any_width};
@@ -179,12 +188,7 @@ Result<NodeGraph> NodeGraph::of(const Machine& machine) {
                                  machine.name));
     }
     if (up.kind == "mesh") {
-      for (std::int64_t a = 0; a < ranks; ++a) {
-        for (std::int64_t b = a + 1; b < ranks; ++b) {
-          graph.add_pair(a, b, up.bandwidth->value * k_gigabyte / static_cast<double>(ranks - 1));
-        }
-      }
-      graph.find_routes();
+      graph.add_mesh(up.bandwidth->value * k_gigabyte);
     } else {
       graph.add_ports(up.bandwidth->value * k_gigabyte);
     }
@@ -198,7 +202,7 @@ Result<NodeGraph> NodeGraph::of(const Machine& machine) {
   }
   graph.add_nics(machine.out);
   graph.choose_nics();
-  return Result<NodeGraph>(std::move(graph));
+  return graph;
 }
 
 }  // namespace commlens

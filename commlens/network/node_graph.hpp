@@ -56,6 +56,7 @@ class NodeGraph {
  private:
   explicit NodeGraph(std::int64_t ranks);
   void add_ports(double bytes_per_second);
+  void add_mesh(double bytes_per_second);
   void add_pair(std::int64_t a, std::int64_t b, double bytes_per_second);
   void find_routes();
   void find_routes_from(std::int64_t from);

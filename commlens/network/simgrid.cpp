@@ -36,7 +36,8 @@ std::optional<std::string> refusal(const SimgridJob& job) {
   std::map<std::pair<std::int32_t, std::int32_t>, const std::vector<LinkId>*> ways;
   for (const std::vector<SimgridFlow>& wave : job.waves) {
     for (const SimgridFlow& flow : wave) {
-      hosts = std::max<std::int64_t>({hosts, flow.from + 1, flow.to + 1});
+      const std::int64_t last = std::max(flow.from, flow.to);
+      hosts = std::max(hosts, last + 1);
       if (flow.links.empty() || flow.from < 0 || flow.to < 0 || flow.from == flow.to || flow.messages < 1) {
         return "SimGrid plays messages between two hosts over links";
       }
@@ -78,6 +79,9 @@ void send_all(int pipe, std::string_view bytes) {
     std::signal(signal, SIG_DFL);
   }
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);  // SimGrid prints what we say better
+  if (nowhere < 0) {
+    _exit(1);
+  }
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     dup2(nowhere, standard);
   }

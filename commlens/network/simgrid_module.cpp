@@ -80,15 +80,15 @@ void play(const SimgridPlatform& platform, std::vector<PlacedFlow> flows, std::v
   for (const PlacedFlow& placed : flows) {
     s4u::this_actor::sleep_until(began + placed.flow->start_seconds);
     for (std::int64_t message = 0; message < placed.flow->messages; ++message) {
-      s4u::CommPtr comm =
+      const s4u::CommPtr comm =
           s4u::Comm::sendto_init(platform.host(placed.flow->from), platform.host(placed.flow->to));
       comm->set_payload_size(static_cast<std::uint64_t>(placed.flow->bytes))->start();
       messages.push_back(comm);
       places.push_back(placed.at);
     }
   }
-  for (std::size_t at = 0; at < messages.size(); ++at) {
-    messages[at]->wait();
+  for (const s4u::CommPtr& message : messages) {
+    message->wait();
   }
   for (std::size_t at = 0; at < messages.size(); ++at) {
     ends[places[at]] = std::max(ends[places[at]], messages[at]->get_finish_time());
@@ -109,7 +109,7 @@ extern "C" __attribute__((visibility("default"))) std::vector<double> commlens_s
   }
   auto count = static_cast<int>(pointers.size());
   pointers.push_back(nullptr);
-  s4u::Engine engine(&count, pointers.data());
+  const s4u::Engine engine(&count, pointers.data());
   const SimgridPlatform platform(job);
   std::vector<std::vector<PlacedFlow>> waves;
   std::size_t flows = 0;
