@@ -225,6 +225,22 @@ TEST(FlowNetwork, EndsFlowsWhenAPlainMethodDoes) {
   }
 }
 
+TEST(FlowNetwork, PlaysARingStepByStepInTheTimeOfTheClosedForm) {
+  // 126 steps of 1 us and 16,384 B at 12.5 GB/s.
+  FlowNetwork network(star(64));
+  for (int step = 0; step < 126; ++step) {
+    for (LinkId host = 0; host < 64; ++host) {
+      network.add(network.now_seconds(), star_flow(host, (host + 1) % 64, 16384).flow);
+    }
+    std::size_t ends = 0;
+    while (const std::optional<double> change = network.next_change_seconds()) {
+      ends += network.advance(*change).size();
+    }
+    ASSERT_EQ(ends, 64u) << step;
+  }
+  EXPECT_NEAR(network.now_seconds() * 1e6, 291.150720, 1e-9);
+}
+
 TEST(FlowNetwork, PlaysTransfersAtTheirSpeeds) {
   // Two that fill a link for 2 s each, and one of 3 s elsewhere; the second begins at 1 s. From then on both
   // have half the speed: at 3 s the first is through its second half, the second has one of its two seconds
