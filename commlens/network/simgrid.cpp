@@ -93,7 +93,8 @@ void send_all(int pipe, std::string_view bytes) {
     _exit(0);
   }
   try {
-    const std::vector<double> ends = reinterpret_cast<SimgridFunction>(entry)(job);
+    std::vector<double> ends;
+    reinterpret_cast<SimgridFunction>(entry)(job, ends);
     send_all(pipe, std::string_view(&k_times, 1));
     send_all(pipe, {reinterpret_cast<const char*>(ends.data()), ends.size() * sizeof(double)});
   } catch (const std::exception& error) {

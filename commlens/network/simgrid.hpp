@@ -45,6 +45,6 @@ constexpr std::int64_t k_simgrid_hosts = 256;
 Result<std::vector<double>> simgrid_finish_times(const SimgridJob& job);
 
 /// What libcommlens-simgrid.so does; its entry is `commlens_simgrid_finish_times`.
-using SimgridFunction = std::vector<double> (*)(const SimgridJob& job);
+using SimgridFunction = void (*)(const SimgridJob& job, std::vector<double>& ends);
 
 }  // namespace commlens

@@ -98,8 +98,8 @@ void play(const SimgridPlatform& platform, std::vector<PlacedFlow> flows, std::v
 }  // namespace
 }  // namespace commlens
 
-extern "C" __attribute__((visibility("default"))) std::vector<double> commlens_simgrid_finish_times(
-    const commlens::SimgridJob& job) {
+extern "C" __attribute__((visibility("default"))) void commlens_simgrid_finish_times(
+    const commlens::SimgridJob& job, std::vector<double>& ends) {
   using namespace commlens;
   std::vector<std::string> words = {"commlens", "--cfg=network/model:CM02", "--cfg=network/crosstraffic:0",
                                     "--cfg=network/TCP-gamma:0", "--log=root.thres:critical"};
@@ -119,12 +119,11 @@ extern "C" __attribute__((visibility("default"))) std::vector<double> commlens_s
       waves.back().push_back({&flow, flows++});
     }
   }
-  std::vector<double> ends(flows, 0);
+  ends.assign(flows, 0);
   s4u::Actor::create("flows", platform.host(0), [&] {
     for (const std::vector<PlacedFlow>& wave : waves) {
       play(platform, wave, ends);
     }
   });
   engine.run();
-  return ends;
 }
