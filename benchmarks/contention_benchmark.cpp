@@ -132,7 +132,7 @@ void simgrid_ring(benchmark::State& state) {
     const std::int32_t next = (host + 1) % hosts;
     step.push_back({.from = host, .to = next, .links = {2 * host, 2 * next + 1}, .bytes = 1048576.0 / hosts});
   }
-  job.waves.assign(static_cast<std::size_t>(2 * (hosts - 1)), step);
+  job.waves.assign(2 * (static_cast<std::size_t>(hosts) - 1), step);
   for ([[maybe_unused]] auto _ : state) {
     const Result<std::vector<double>> times = simgrid_finish_times(job);
     if (!times) {
