@@ -6,7 +6,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # Every folder that the library is made of. Its code is compiled once, for the tests, the program and the library.
-set(library_folders base comm config model machine simulate trace formats plan frameworks summary compare advice report transport app)
+set(library_folders base comm config model machine network simulate trace formats plan frameworks summary compare advice report transport app)
 add_library(commlens_library SHARED $<TARGET_OBJECTS:commlens_web> $<TARGET_OBJECTS:commlens_machines>
                                     $<TARGET_OBJECTS:commlens_training>
                                     $<TARGET_OBJECTS:commlens_layouts> $<TARGET_OBJECTS:commlens_chakra>)
@@ -70,6 +70,7 @@ commlens_install_module(train engine)
 commlens_install_module(openmpi mpi-openmpi)
 commlens_install_module(mpich mpi-mpich)
 commlens_install_module(otf2 otf2)
+commlens_install_module(simgrid simgrid)
 if(EXISTS /etc/debian_version)  # whose zsh looks here below /usr
   install(FILES ${help_files}/zsh/site-functions/_commlens DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
           COMPONENT program)

@@ -43,6 +43,7 @@ Result<SimulatedJob> simulated_on(const SimulateRequest& request, Machine machin
       options.lender = lends;
       options.library = library;
       options.jitter = request.jitter;
+      options.shares_links = request.shares_links;
       options.collapse = request.collapse;
       return simulated(plan, options, built_in_calibration()).map([&](Simulation simulation) {
         return SimulatedJob{plan.job, plan.tables.provenance.framework, machine, std::move(simulation),

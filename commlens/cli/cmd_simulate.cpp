@@ -25,6 +25,7 @@ A row that cannot be expressed gets an empty time and the reason. docs/time-mode
 struct SimulateFlags {
   SimulateRowsRequest rows;
   SimulateRequest job;
+  std::string contention = "none";
   LayoutFlags layout;
   OutputFlags output;
 };
@@ -64,6 +65,7 @@ Result<ExitCode> simulate_job(Console& console, const SimulateFlags& flags) {
     SimulateRequest request = flags.job;
     request.overrides = overrides;
     request.events = events_of(console);
+    request.shares_links = flags.contention == "flows";
     return simulate(request).map([&](const SimulatedJob& result) {
       write_rendered(console, flags.output, result);
       return ExitCode::done;
@@ -89,6 +91,10 @@ Action declare_simulate(CLI::App& verb) {
       ->check(between(0.0, 1.0))
       ->capture_default_str()
       ->type_name("SHARE");
+  verb.add_option("--contention", flags->contention,
+                  "flows: calls under way at the same time share links and NICs; none: each as if alone")
+      ->check(CLI::IsMember({"none", "flows"}))
+      ->capture_default_str();
   verb.add_option("--trace", flags->job.trace, "Write the calls with their times as a trace directory")
       ->type_name("DIR");
   verb.add_option("--rows", flags->rows.table, "Training runs, one a line: model, devices, layout")

@@ -19,7 +19,7 @@ for package in "$work"/*.deb; do
   depends=$(dpkg-deb -f "$package" Depends)
   echo "$(dpkg-deb -f "$package" Package): $depends"
   case $depends in
-    *torch* | *mpi* | *otf2* | *trace-format* | "") fail "${package##*/} depends on: $depends" ;;
+    *torch* | *mpi* | *otf2* | *simgrid* | *trace-format* | "") fail "${package##*/} depends on: $depends" ;;
   esac
   dpkg-deb -x "$package" "$work/root"
 done

@@ -11,6 +11,7 @@
 #include "commlens/simulate/timeline/account.hpp"
 #include "commlens/simulate/timeline/call_times.hpp"
 #include "commlens/simulate/timeline/job_rates.hpp"
+#include "commlens/simulate/timeline/shared_ports.hpp"
 #include "commlens/simulate/timeline/timeline.hpp"
 
 namespace commlens {
@@ -54,6 +55,7 @@ class Simulator {
         rates_(job_rates(plan.job, *options.machine, calibration)),
         calls_(*options.machine, options.lender, options.library),
         ranks_(simulated_ranks(plan, per_node(), options.collapse)),
+        ports_(*options.machine, plan, ranks_),
         iterations_{plan.steady_iteration(), plan.steady_iteration() + 1} {}
 
   Result<Simulation> result() {
@@ -99,6 +101,9 @@ class Simulator {
       return static_cast<Ticks>(std::llround(us_at(time, ends.calls) * ticks_per_us));
     };
     costs.held_share = rates_.held_share;
+    if (options_.shares_links) {
+      costs.speeds = [this](std::span<const MovingCall> calls) { return ports_.speeds(calls); };
+    }
     return costs;
   }
 
@@ -251,6 +256,7 @@ class Simulator {
   JobRates rates_;
   CallTimes calls_;
   SimulatedRanks ranks_;
+  SharedPorts ports_;
   std::vector<Iteration> iterations_;
   std::vector<Ticks> work_ticks_;
 };

@@ -28,7 +28,7 @@ struct SimulationOptions {
   /// Ranks compute longer by the expected largest of n normal deviations of this part of their time: 1 +
   /// sigma sqrt(2 ln n). 0: all compute alike.
   double jitter = 0;
-  bool shares_links = false;  // calls under way at the same time share links (network/)
+  bool shares_links = false;  // calls under way at the same time share ports (shared_ports.hpp)
   bool collapse = true;       // ranks that do the same at the same time are simulated once
 };
 
