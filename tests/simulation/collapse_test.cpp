@@ -13,6 +13,7 @@ struct NamedJob {
   std::string framework;
   LayoutValues settings;
   std::string machine;
+  bool is_long = false;
 };
 
 const std::vector<NamedJob>& jobs() {
@@ -30,8 +31,8 @@ const std::vector<NamedJob>& jobs() {
       {"zero3", {"1.3B"}, "deepspeed", {{"--ranks", "256"}, {"--zero", "3"}}, "frontier"},
       {"zero1", {"1.3B"}, "deepspeed", {{"--ranks", "256"}, {"--zero", "1"}}, "frontier"},
       {"replicas", {"1.3B"}, "torch-ddp", {{"--ranks", "256"}}, "dgx_a100"},
-      {"interleaved_with_context", {"megatron/llama3-70b"}, "", {{"--ranks", "256"}}, "dgx_h100"},
-      {"experts", {"megatron/mixtral-8x7b"}, "", {{"--ranks", "256"}}, "dgx_h100"},
+      {"interleaved_with_context", {"megatron/llama3-70b"}, "", {{"--ranks", "256"}}, "dgx_h100", true},
+      {"experts", {"megatron/mixtral-8x7b"}, "", {{"--ranks", "256"}}, "dgx_h100", true},
       {"uneven_nodes",
        {"1.3B"},
        "megatron",
@@ -40,13 +41,15 @@ const std::vector<NamedJob>& jobs() {
   return all;
 }
 
-Result<SimulatedJob> simulated_job(const NamedJob& job, bool collapse, double jitter = 0) {
+Result<SimulatedJob> simulated_job(const NamedJob& job, bool collapse, double jitter = 0,
+                                   bool shares_links = false) {
   SimulateRequest request;
   request.config = job.config;
   request.framework = job.framework;
   request.machine = job.machine;
   request.collapse = collapse;
   request.jitter = jitter;
+  request.shares_links = shares_links;
   return overrides_of(job.settings).and_then([&](const Overrides& overrides) {
     request.overrides = overrides;
     return simulate(request);
@@ -71,25 +74,43 @@ void expect_near(const Estimate& a, const Estimate& b) {
   EXPECT_NEAR(a.high, b.high, 1e-9 * a.high);
 }
 
-TEST_P(OfEveryJob, RanksThatDoTheSameAreSimulatedOnceWithoutChange) {
-  const Result<SimulatedJob> once = simulated_job(job(), true);
-  const Result<SimulatedJob> all = simulated_job(job(), false);
-  ASSERT_TRUE(once) << once.error().message;
-  ASSERT_TRUE(all) << all.error().message;
-  EXPECT_LT(once->simulation.classes, all->simulation.classes);
-  EXPECT_EQ(all->simulation.classes, all->job.layout.ranks);
-  expect_equal(once->simulation.seconds, all->simulation.seconds);
-  expect_equal(once->simulation.tokens_per_second, all->simulation.tokens_per_second);
-  expect_near(once->simulation.compute, all->simulation.compute);
-  expect_near(once->simulation.exposed, all->simulation.exposed);
-  expect_near(once->simulation.waiting, all->simulation.waiting);
-  for (std::int64_t rank = 0; rank < all->job.layout.ranks; ++rank) {
-    const RankStream* const first = once->simulation.trace.stream_of(Rank{rank});
-    const RankStream* const second = all->simulation.trace.stream_of(Rank{rank});
+/// One rank for all that do the same, or every rank: the same numbers.
+void expect_same(const SimulatedJob& once, const SimulatedJob& all) {
+  EXPECT_LT(once.simulation.classes, all.simulation.classes);
+  EXPECT_EQ(all.simulation.classes, all.job.layout.ranks);
+  expect_equal(once.simulation.seconds, all.simulation.seconds);
+  expect_equal(once.simulation.tokens_per_second, all.simulation.tokens_per_second);
+  expect_near(once.simulation.compute, all.simulation.compute);
+  expect_near(once.simulation.exposed, all.simulation.exposed);
+  expect_near(once.simulation.waiting, all.simulation.waiting);
+  for (std::int64_t rank = 0; rank < all.job.layout.ranks; ++rank) {
+    const RankStream* const first = once.simulation.trace.stream_of(Rank{rank});
+    const RankStream* const second = all.simulation.trace.stream_of(Rank{rank});
     ASSERT_TRUE(first != nullptr && second != nullptr) << rank;
     EXPECT_EQ(first->times, second->times) << rank;
     EXPECT_EQ(first->compute, second->compute) << rank;
   }
+}
+
+TEST_P(OfEveryJob, RanksThatDoTheSameAreSimulatedOnceWithoutChange) {
+  for (const bool shares_links : {false, true}) {
+    if (shares_links && job().is_long) {
+      continue;  // minutes, rank by rank
+    }
+    SCOPED_TRACE(shares_links);
+    const Result<SimulatedJob> once = simulated_job(job(), true, 0, shares_links);
+    const Result<SimulatedJob> all = simulated_job(job(), false, 0, shares_links);
+    ASSERT_TRUE(once) << once.error().message;
+    ASSERT_TRUE(all) << all.error().message;
+    expect_same(*once, *all);
+  }
+}
+
+TEST_P(OfEveryJob, CallsThatShareLinksAreNeverFaster) {
+  const Result<SimulatedJob> alone = simulated_job(job(), true);
+  const Result<SimulatedJob> shared = simulated_job(job(), true, 0, true);
+  ASSERT_TRUE(alone && shared);
+  EXPECT_GE(shared->simulation.seconds.value, alone->simulation.seconds.value * (1 - 1e-9));
 }
 
 TEST_P(OfEveryJob, EveryMomentIsComputingExposedOrWaiting) {
