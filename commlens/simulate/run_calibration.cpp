@@ -186,31 +186,38 @@ RunCalibration calibrated_runs(std::span<const TrainingRun> runs, const std::str
   return calibration;
 }
 
-RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibration) {
+RunBasis basis_of(const TrainingRun& run, const RunCalibration& calibration) {
   const FamilyFit* const family = nearest_family(calibration, run);
-  RunPrediction prediction;
-  double spread = k_uncalibrated_spread;
+  RunBasis basis;
+  basis.spread = k_uncalibrated_spread;
   if (family == nullptr) {
-    prediction.provenance = "uncalibrated: no measured run of this device or framework";
+    basis.provenance = "uncalibrated: no measured run of this device or framework";
   } else if (const std::string missing = unseen(*family, run);
              family->name == run.family && missing.empty()) {
-    spread = family->spread;
-    prediction.provenance = fmt::format("calibrated on {} runs of {}", family->rows, family->name);
+    basis.spread = family->spread;
+    basis.provenance = fmt::format("calibrated on {} runs of {}", family->rows, family->name);
   } else {
-    spread = std::max(k_borrowed_spread, family->spread);
-    prediction.provenance = fmt::format("borrowed from {}", family->name);
+    basis.spread = std::max(k_borrowed_spread, family->spread);
+    basis.provenance = fmt::format("borrowed from {}", family->name);
     if (!missing.empty()) {
-      prediction.provenance += fmt::format(", which has not seen {}", missing);
+      basis.provenance += fmt::format(", which has not seen {}", missing);
     }
   }
   if (!run.assumed.empty()) {
-    spread = std::max(k_borrowed_spread, spread);
-    prediction.provenance += "; " + run.assumed;
+    basis.spread = std::max(k_borrowed_spread, basis.spread);
+    basis.provenance += "; " + run.assumed;
   }
-  const Coefficients coefficients = family == nullptr ? start_of(run) : family->coefficients;
-  prediction.seconds = iteration_time(run, coefficients).total();
-  prediction.low = prediction.seconds * std::exp(-spread);
-  prediction.high = prediction.seconds * std::exp(spread);
+  basis.coefficients = family == nullptr ? start_of(run) : family->coefficients;
+  return basis;
+}
+
+RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibration) {
+  const RunBasis basis = basis_of(run, calibration);
+  RunPrediction prediction;
+  prediction.provenance = basis.provenance;
+  prediction.seconds = iteration_time(run, basis.coefficients).total();
+  prediction.low = prediction.seconds * std::exp(-basis.spread);
+  prediction.high = prediction.seconds * std::exp(basis.spread);
   prediction.mfu = model_flops(run) / (prediction.seconds * run.hardware.peak);
   prediction.memory_bytes = memory_bytes_of(run);
   return prediction;

@@ -39,6 +39,15 @@ RunCalibration calibrated_runs(std::span<const TrainingRun> runs, const std::str
 /// The same without the spreads, which take five more fits.
 RunCalibration fitted_families(std::span<const TrainingRun> runs, const std::string& source);
 
+/// What a run's time is predicted from.
+struct RunBasis {
+  Coefficients coefficients;
+  double spread = 0;       // of the logarithm: half of the 90 % interval
+  std::string provenance;  // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated"
+};
+/// It does not depend on the run's layout.
+RunBasis basis_of(const TrainingRun& run, const RunCalibration& calibration);
+
 /// A time with its interval and where its coefficients come from.
 struct RunPrediction {
   double seconds = 0;
