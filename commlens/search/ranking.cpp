@@ -24,6 +24,11 @@ bool is_better(double seconds, double memory, const RankedLayout& than) {
   return seconds < than.seconds || (seconds == than.seconds && memory < than.memory_bytes);
 }
 
+/// Selective recomputation drops the scores of attention, which a fused kernel does not keep anyway.
+bool is_pointless(const TrainingRun& run) {
+  return run.behaviour.recompute == Recompute::selective && run.behaviour.has_fused_attention;
+}
+
 RankedLayout ranked(const EvaluatedLayout& layout) {
   return {layout.run.layout, layout.run.behaviour, layout.time, layout.seconds, layout.memory_bytes};
 }
@@ -38,11 +43,16 @@ class RankingBuilder {
       close_shape();
       shape_ = layout.shape;
     }
-    if (layout.memory_bytes <= limits_.memory_bytes) {
-      ++result_.fitting;
-      keep_better(best_of_shape_, layout);
+    const bool fits = layout.memory_bytes <= limits_.memory_bytes;
+    result_.fitting += fits ? 1 : 0;
+    if (!is_pointless(layout.run)) {
+      if (fits) {
+        keep_better(best_of_shape_, layout);
+      }
+      if (layout.memory_bytes <= 2 * limits_.memory_bytes) {
+        keep_better(result_.with_twice, layout);
+      }
     }
-    keep_better(result_.unlimited, layout);
     std::optional<RankedLayout>& smallest = result_.smallest;
     if (!smallest || layout.memory_bytes < smallest->memory_bytes) {
       smallest = ranked(layout);
@@ -55,8 +65,8 @@ class RankingBuilder {
     std::reverse(result_.front.begin(), result_.front.end());
     if (!result_.fastest.empty()) {
       count_equal();
-      if (result_.unlimited->seconds >= result_.fastest.front().seconds) {
-        result_.unlimited.reset();
+      if (result_.with_twice->seconds >= result_.fastest.front().seconds) {
+        result_.with_twice.reset();
       }
     }
     return std::move(result_);

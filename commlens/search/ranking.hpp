@@ -29,15 +29,16 @@ struct SpanOfValues {
 };
 
 /// Layouts of the space, by time. Of layouts that differ only in sequence parallelism and overlaps the
-/// fastest that fits stands for all.
+/// fastest that fits stands for all; selective recomputation is only counted where attention is fused, since
+/// it then saves nothing.
 struct Ranking {
-  std::int64_t evaluated = 0;             // layouts
-  std::int64_t fitting = 0;               // of these, in memory
-  std::vector<RankedLayout> fastest;      // in memory, the fastest first; of equal times the one with less
-  std::vector<RankedLayout> front;        // no other is faster and takes less memory; the fastest first
-  std::optional<RankedLayout> unlimited;  // the fastest of all, where it is faster than what fits
-  std::optional<RankedLayout> smallest;   // the one with least memory
-  std::int64_t equal = 0;                 // as fast as the fastest within the error
+  std::int64_t evaluated = 0;              // layouts
+  std::int64_t fitting = 0;                // of these, in memory
+  std::vector<RankedLayout> fastest;       // in memory, the fastest first; of equal times the one with less
+  std::vector<RankedLayout> front;         // no other is faster and takes less memory; the fastest first
+  std::optional<RankedLayout> with_twice;  // the fastest with twice the memory, where it is faster
+  std::optional<RankedLayout> smallest;    // the one with least memory
+  std::int64_t equal = 0;                  // as fast as the fastest within the error
   std::array<SpanOfValues, k_spans.size()> spans;  // of these
 };
 
