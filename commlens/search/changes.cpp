@@ -12,8 +12,15 @@ namespace {
 /// Collects the runs that a layout's single changes make.
 class ChangeList {
  public:
-  ChangeList(const TrainingRun& run, const Coefficients& with, const SearchSpace& space, double memory_limit)
-      : run_(run), with_(with), space_(space), memory_limit_(memory_limit) {}
+  ChangeList(const TrainingRun& base, const RankedLayout& layout, const Coefficients& with,
+             const SearchSpace& space, double memory_limit)
+      : layers_(base.model.layers),
+        run_(run_of(base, layout)),
+        with_(with),
+        space_(space),
+        memory_limit_(memory_limit) {}
+
+  const TrainingRun& run() const { return run_; }
 
   void try_value(std::string_view setting, std::string from, std::string to,
                  const std::function<void(TrainingRun&)>& change) {
@@ -78,6 +85,7 @@ class ChangeList {
   /// What has to follow a changed degree: chunks, and switches that have lost their ranks.
   void settle(TrainingRun& changed) const {
     RunLayout& layout = changed.layout;
+    changed.model.layers = padded_layers(layers_, layout.pipeline);
     const bool has_experts = changed.model.experts > 1;
     if (!has_experts || run_.layout.expert_tensor == run_.layout.tensor) {
       layout.expert_tensor = layout.tensor;
@@ -108,14 +116,16 @@ class ChangeList {
         changed.behaviour.overlaps_point_to_point && layout.virtual_stages > 1;
   }
 
-  const TrainingRun& run_;
+  std::int64_t layers_;  // of the model, not padded
+  TrainingRun run_;
   const Coefficients& with_;
   const SearchSpace& space_;
   double memory_limit_;
   std::vector<LayoutChange> changes_;
 };
 
-void try_switches(ChangeList& list, const TrainingRun& run) {
+void try_switches(ChangeList& list) {
+  const TrainingRun& run = list.run();
   const RunLayout& layout = run.layout;
   const RunBehaviour& behaviour = run.behaviour;
   list.try_flag("sequence parallelism", layout.has_sequence_parallel, [](TrainingRun& changed) {
@@ -148,10 +158,10 @@ void try_switches(ChangeList& list, const TrainingRun& run) {
 std::vector<LayoutChange> changes_of(const TrainingRun& base, const RankedLayout& layout,
                                      const Coefficients& with, const SearchSpace& space,
                                      double memory_limit) {
-  const TrainingRun run = run_of(base, layout);
+  ChangeList list(base, layout, with, space, memory_limit);
+  const TrainingRun& run = list.run();
   const RunLayout& now = run.layout;
   const Degrees degrees{now.tensor, now.context, now.pipeline, now.data()};
-  ChangeList list(run, with, space, memory_limit);
   list.try_neighbours("micro-batch", micro_batches_of(run, space, degrees), &RunLayout::micro_batch);
   list.try_degree("tp", &RunLayout::tensor);
   list.try_degree("pp", &RunLayout::pipeline);
@@ -175,7 +185,7 @@ std::vector<LayoutChange> changes_of(const TrainingRun& base, const RankedLayout
                      [&](TrainingRun& changed) { set_kind(changed, space, kind); });
     }
   }
-  try_switches(list, run);
+  try_switches(list);
   return list.sorted();
 }
 

@@ -107,7 +107,7 @@ class LayoutLoop {
  public:
   LayoutLoop(const TrainingRun& base, const Coefficients& with, const SearchSpace& space,
              const std::function<void(const EvaluatedLayout&)>& visit)
-      : run_(base), with_(with), space_(space), visit_(visit) {}
+      : run_(base), layers_(base.model.layers), with_(with), space_(space), visit_(visit) {}
 
   std::int64_t run() {
     const std::vector<Degrees> all = degrees_of(run_, space_);
@@ -149,7 +149,7 @@ class LayoutLoop {
   }
 
   void same_degrees(SharedParts& shared, const Degrees& degrees, const ExpertDegrees& experts) {
-    set_degrees(run_, degrees, experts);
+    set_degrees(run_, layers_, degrees, experts);
     const std::vector<KindParts> kinds = kind_parts(degrees);
     const std::vector<LayoutSwitches> switches = switches_of(run_, degrees, experts);
     for (const std::int64_t micro_batch : micro_batches_of(run_, space_, degrees)) {
@@ -260,6 +260,7 @@ class LayoutLoop {
   }
 
   TrainingRun run_;
+  std::int64_t layers_;  // of the model, not padded
   const Coefficients& with_;
   const SearchSpace& space_;
   const std::function<void(const EvaluatedLayout&)>& visit_;

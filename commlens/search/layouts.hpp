@@ -10,7 +10,7 @@ namespace commlens {
 /// A layout with its time and memory. Layouts of one `shape` follow each other: they differ only in sequence
 /// parallelism and in what is overlapped.
 struct EvaluatedLayout {
-  const TrainingRun& run;  // with this layout
+  const TrainingRun& run;  // with this layout, and layers padded for its stages
   IterationTime time;
   double seconds = 0;       // of the iteration
   double memory_bytes = 0;  // of a device

@@ -165,6 +165,7 @@ Ranking ranked_layouts(const TrainingRun& base, const Coefficients& with, const 
 
 TrainingRun run_of(const TrainingRun& base, const RankedLayout& layout) {
   TrainingRun run = base;
+  run.model.layers = padded_layers(base.model.layers, layout.layout.pipeline);
   run.layout = layout.layout;
   run.behaviour = layout.behaviour;
   return run;

@@ -52,7 +52,7 @@ struct RankingLimits {
 Ranking ranked_layouts(const TrainingRun& base, const Coefficients& with, const SearchSpace& space,
                        const RankingLimits& limits);
 
-/// The run with this layout.
+/// The run with this layout, and layers padded for its stages.
 TrainingRun run_of(const TrainingRun& base, const RankedLayout& layout);
 
 }  // namespace commlens

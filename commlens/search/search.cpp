@@ -39,13 +39,19 @@ std::string undivided(const SearchQuestion& question, const SearchedRun& searche
       question.global_batch, question.model.name, question.ranks, least);
 }
 
+std::string memory_text(double bytes) { return to_text(Bytes{static_cast<std::int64_t>(bytes)}); }
+
 std::string unfitting(const SearchQuestion& question, const SearchedRun& searched, const Ranking& ranking) {
   const RankedLayout& smallest = *ranking.smallest;
   return fmt::format("{}: memory binds: the smallest of {} layouts ({}) needs {} of {}; take more devices",
-                     devices_text(question), ranking.evaluated,
-                     layout_text(smallest.layout, smallest.behaviour),
-                     to_text(Bytes{static_cast<std::int64_t>(smallest.memory_bytes)}),
-                     to_text(Bytes{static_cast<std::int64_t>(searched.memory_limit)}));
+                     devices_text(question), with_commas(ranking.evaluated),
+                     layout_text(smallest.layout, smallest.behaviour), memory_text(smallest.memory_bytes),
+                     memory_text(searched.memory_limit));
+}
+
+Ranking ranking_of(const SearchedRun& searched, const RunBasis& basis, std::size_t most) {
+  return ranked_layouts(searched.base, basis.coefficients, searched.space,
+                        {searched.memory_limit, basis.spread, most});
 }
 
 Result<SearchAnswer> answered(const SearchQuestion& question, SearchedRun searched,
@@ -55,9 +61,7 @@ Result<SearchAnswer> answered(const SearchQuestion& question, SearchedRun search
   }
   SearchAnswer answer;
   answer.basis = basis_of(searched.base, calibration);
-  answer.ranking =
-      ranked_layouts(searched.base, answer.basis.coefficients, searched.space,
-                     {searched.memory_limit, answer.basis.spread, std::max<std::size_t>(most, 1)});
+  answer.ranking = ranking_of(searched, answer.basis, std::max<std::size_t>(most, 1));
   if (answer.ranking.fastest.empty()) {
     return failure(unfitting(question, searched, answer.ranking));
   }
@@ -65,6 +69,28 @@ Result<SearchAnswer> answered(const SearchQuestion& question, SearchedRun search
                               searched.space, searched.memory_limit);
   answer.searched = std::move(searched);
   return answer;
+}
+
+/// The fastest layout of the question, or the shortest reason why there is none.
+ScalePoint scale_point(const SearchQuestion& question, const RunCalibration& calibration) {
+  ScalePoint point;
+  point.ranks = question.ranks;
+  const Result<SearchedRun> searched = searched_run(question, calibration);
+  if (!searched) {
+    point.reason = searched.error().message;
+    return point;
+  }
+  const Ranking ranking = ranking_of(*searched, basis_of(searched->base, calibration), 1);
+  point.evaluated = ranking.evaluated;
+  if (ranking.evaluated == 0) {
+    point.reason = "the model or the batch cannot be divided";
+  } else if (ranking.fastest.empty()) {
+    point.reason = fmt::format("memory: at least {}", memory_text(ranking.smallest->memory_bytes));
+  } else {
+    point.layout = ranking.fastest.front();
+    point.mfu = mfu_of(searched->base, point.layout);
+  }
+  return point;
 }
 
 Result<void> check_sizes(const SearchQuestion& question) {
@@ -92,24 +118,18 @@ Result<ScaleAnswer> scaled_search(const SearchQuestion& question, const RunCalib
         answer.basis = basis_of(searched.base, calibration);
         answer.searched = std::move(searched);
         SearchQuestion each = question;
-        bool has_layout = false;
         for (std::int64_t ranks = question.ranks; ranks > 0; ranks = ranks % 2 == 0 ? ranks / 2 : 0) {
           each.ranks = ranks;
-          ScalePoint& point = answer.points.emplace_back();
-          point.ranks = ranks;
-          const Result<SearchAnswer> found = search(each, calibration, 1);
-          if (found) {
-            point.layout = found->ranking.fastest.front();
-            point.evaluated = found->ranking.evaluated;
-            point.mfu = mfu_of(found->searched.base, point.layout);
-            has_layout = true;
-          } else {
-            point.reason = found.error().message;
-          }
+          answer.points.push_back(scale_point(each, calibration));
         }
-        const std::string reason = answer.points.front().reason;
         std::reverse(answer.points.begin(), answer.points.end());
-        return has_layout ? Result<ScaleAnswer>(std::move(answer)) : failure(reason);
+        const bool has_layout = std::any_of(answer.points.begin(), answer.points.end(),
+                                            [](const ScalePoint& point) { return point.reason.empty(); });
+        if (!has_layout) {
+          return failure(
+              fmt::format("{}, and on fewer: {}", devices_text(question), answer.points.back().reason));
+        }
+        return answer;
       });
 }
 

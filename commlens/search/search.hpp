@@ -25,7 +25,7 @@ Result<SearchAnswer> search(const SearchQuestion& question, const RunCalibration
 /// The fastest layout on one number of devices.
 struct ScalePoint {
   std::int64_t ranks = 0;
-  std::string reason;   // why there is none; empty: there is one
+  std::string reason;   // why there is none, in a few words; empty: there is one
   RankedLayout layout;  // the fastest
   double mfu = 0;       // share of the peak that the model's mathematics make up
   std::int64_t evaluated = 0;

@@ -15,6 +15,12 @@ bool takes_tensor(const RunModel& model, std::int64_t tensor) {
   return fits_heads && divides(tensor, model.hidden) && (model.ffn == 0 || divides(tensor, model.ffn));
 }
 
+bool takes_stages(const RunModel& model, std::int64_t pipeline) {
+  constexpr std::int64_t most_added = 10;  // one of so many layers
+  return pipeline <= model.layers &&
+         most_added * (padded_layers(model.layers, pipeline) - model.layers) <= model.layers;
+}
+
 bool takes_context(const RunModel& model, const SearchSpace& space, std::int64_t context) {
   return context == 1 ||
          (divides(2 * context, model.sequence) && model.sequence / context >= space.shortest_context);
@@ -56,6 +62,10 @@ std::vector<std::int64_t> divisors_of(std::int64_t value) {
   return small;
 }
 
+std::int64_t padded_layers(std::int64_t layers, std::int64_t pipeline) {
+  return (layers + pipeline - 1) / pipeline * pipeline;
+}
+
 std::vector<Degrees> degrees_of(const TrainingRun& run, const SearchSpace& space) {
   std::vector<Degrees> all;
   for (const std::int64_t tensor : divisors_of(run.layout.ranks)) {
@@ -68,7 +78,7 @@ std::vector<Degrees> degrees_of(const TrainingRun& run, const SearchSpace& space
       }
       for (const std::int64_t pipeline : divisors_of(run.layout.ranks / (tensor * context))) {
         const std::int64_t data = run.layout.ranks / (tensor * context * pipeline);
-        if (divides(pipeline, run.model.layers) && divides(data, run.layout.global_batch)) {
+        if (takes_stages(run.model, pipeline) && divides(data, run.layout.global_batch)) {
           all.push_back({tensor, context, pipeline, data});
         }
       }
@@ -128,7 +138,7 @@ std::vector<std::int64_t> virtual_stages_of(const TrainingRun& run, const Degree
   if (degrees.pipeline == 1 || !divides(degrees.pipeline, micro_batches)) {
     return {1};
   }
-  return divisors_of(run.model.layers / degrees.pipeline);
+  return divisors_of(padded_layers(run.model.layers, degrees.pipeline) / degrees.pipeline);
 }
 
 std::vector<LayoutSwitches> switches_of(const TrainingRun& run, const Degrees& degrees,
@@ -177,7 +187,9 @@ std::string why_not(const TrainingRun& run, const SearchSpace& space) {
   return holds(switches_of(run, degrees, experts), switches) ? "" : "these switches do not go together";
 }
 
-void set_degrees(TrainingRun& run, const Degrees& degrees, const ExpertDegrees& experts) {
+void set_degrees(TrainingRun& run, std::int64_t layers, const Degrees& degrees,
+                 const ExpertDegrees& experts) {
+  run.model.layers = padded_layers(layers, degrees.pipeline);
   run.layout.tensor = degrees.tensor;
   run.layout.context = degrees.context;
   run.layout.pipeline = degrees.pipeline;

@@ -51,8 +51,13 @@ struct LayoutSwitches {
 /// The divisors of a positive number, ascending.
 std::vector<std::int64_t> divisors_of(std::int64_t value);
 
+/// Layers of a model whose stages all have as many as the fullest of these: what times and memory of stages
+/// that are not equal are taken for.
+std::int64_t padded_layers(std::int64_t layers, std::int64_t pipeline);
+
 /// All that multiply to the run's devices: tensor ranks divide heads and the feed-forward network, context
-/// ranks both halves of the sequence, stages the layers, data ranks the batch.
+/// ranks both halves of the sequence, data ranks the batch; stages the layers, or padding them adds no more
+/// than a tenth.
 std::vector<Degrees> degrees_of(const TrainingRun& run, const SearchSpace& space);
 
 /// Of a mixture; else one.
@@ -78,8 +83,8 @@ std::vector<LayoutSwitches> switches_of(const TrainingRun& run, const Degrees& d
 /// Why the run's layout is not in the space; empty: it is.
 std::string why_not(const TrainingRun& run, const SearchSpace& space);
 
-/// Makes the layout of the run this one.
-void set_degrees(TrainingRun& run, const Degrees& degrees, const ExpertDegrees& experts);
+/// Makes the layout of the run this one; `layers` of the model are padded for its stages.
+void set_degrees(TrainingRun& run, std::int64_t layers, const Degrees& degrees, const ExpertDegrees& experts);
 void set_kind(TrainingRun& run, const SearchSpace& space, const DataKind& kind);
 void set_switches(TrainingRun& run, const LayoutSwitches& switches);
 

@@ -24,6 +24,19 @@ TEST(Space, DegreesMultiplyToTheDevices) {
   EXPECT_EQ(degrees_of(small_gpt_run(4, 6), whole_space()), expected);
 }
 
+TEST(Space, StagesMayBeUnequalIfPaddingAddsNoMoreThanATenth) {
+  EXPECT_EQ(padded_layers(61, 16), 64);
+  EXPECT_EQ(padded_layers(126, 16), 128);
+  EXPECT_EQ(padded_layers(24, 8), 24);
+  TrainingRun run = small_gpt_run(16, 1);
+  run.model.layers = 61;  // over 4, 8, 16: 64; over 2: 62
+  run.model.heads = run.model.kv_heads = 1;
+  run.model.sequence = 1024;
+  EXPECT_EQ(degrees_of(run, whole_space()), (std::vector<Degrees>{{1, 1, 16, 1}}));
+  run.model.layers = 17;  // over 16: 32
+  EXPECT_TRUE(degrees_of(run, whole_space()).empty());
+}
+
 TEST(Space, ExpertsDivideDataContextAndTensorRanks) {
   // Eight experts on 2 x 1 x 2 ranks, whole or over both tensor ranks.
   const std::vector<ExpertDegrees> expected = {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {4, 1}};
