@@ -10,10 +10,9 @@ namespace commlens {
 namespace {
 
 std::string devices_text(const SearchQuestion& question) {
-  return fmt::format(
-      "{} of {} on {} devices of {}", question.model.name,
-      question.global_batch == 1 ? "1 sequence" : fmt::format("{} sequences", question.global_batch),
-      question.ranks, question.machine.name);
+  return fmt::format("{}, {} sequence{}, on {} device{} of {}", question.model.name,
+                     with_commas(question.global_batch), question.global_batch == 1 ? "" : "s",
+                     with_commas(question.ranks), question.ranks == 1 ? "" : "s", question.machine.name);
 }
 
 /// Why no layout divides the devices.
