@@ -240,7 +240,7 @@ nlohmann::ordered_json question_json(const SearchQuestion& question, const Searc
           {"processor", question.machine.processor.name},
           {"rank_count", question.ranks},
           {"sequences_per_iteration", question.global_batch},
-          {"sequence_length", question.model.sequence},
+          {"sequence", question.model.sequence},
           {"precision", precision_name(question.precision)},
           {"framework", searched.framework},
           {"memory_limit_bytes", bytes_of_double(searched.memory_limit).value},

@@ -32,13 +32,13 @@ std::int64_t count_different(const TrainingRun& base, std::int64_t& layouts) {
 TEST(Layouts, HaveTheTimeAndMemoryOfTheClosedForm) {
   std::int64_t layouts = 0;
   EXPECT_EQ(count_different(small_gpt_run(64, 96), layouts), 0);
-  EXPECT_GT(layouts, 100'000);
+  EXPECT_GT(layouts, 20'000);
 }
 
 TEST(Layouts, HaveTheTimeAndMemoryOfTheClosedFormWithExperts) {
   std::int64_t layouts = 0;
   EXPECT_EQ(count_different(mixture_run(64, 32), layouts), 0);
-  EXPECT_GT(layouts, 100'000);
+  EXPECT_GT(layouts, 20'000);
 }
 
 TEST(Layouts, HaveTheTimeAndMemoryOfTheClosedFormWhereStagesAreUnequal) {
@@ -48,7 +48,7 @@ TEST(Layouts, HaveTheTimeAndMemoryOfTheClosedFormWhereStagesAreUnequal) {
   run.behaviour.has_fused_attention = false;
   std::int64_t layouts = 0;
   EXPECT_EQ(count_different(run, layouts), 0);
-  EXPECT_GT(layouts, 100'000);
+  EXPECT_GT(layouts, 20'000);
 }
 
 TEST(Layouts, AreAllPossible) {

@@ -20,16 +20,17 @@ double expert_replicas_of(const RunLayout& layout) {
   return std::max(ranks / as_double(layout.expert * layout.expert_tensor), 1.0);
 }
 
-/// Bytes of weights, gradients and Adam's states of one parameter that `replicas` ranks share.
+/// Bytes of weights, gradients and Adam's states of one parameter that `replicas` ranks share. Gradients are
+/// kept in the type in which they are reduced.
 double bytes_of_parameter(const TrainingRun& run, double replicas) {
   const RunLayout& layout = run.layout;
   const double group =
       std::min(as_double(layout.shard_group > 0 ? layout.shard_group : layout.data()), replicas);
   switch (layout.data_kind) {
     case DataParallelKind::replicated:
-      return 18;
+      return 14 + run.behaviour.gradient_bytes;
     case DataParallelKind::optimizer:
-      return 6 + 12 / replicas;
+      return 2 + run.behaviour.gradient_bytes + 12 / replicas;
     case DataParallelKind::owners:
       return 4 + 12 / group;
     case DataParallelKind::sharded:
@@ -54,9 +55,11 @@ double whole_layer_bytes(const TrainingRun& run, bool has_experts, bool keeps_sc
   const double copies = has_experts ? 2 * hidden * as_double(model.top_k) : 0;  // of tokens, at their experts
   const double attention = 4 * as_double((model.heads + model.kv_heads) * model.head_dim);
   const double inside = attention + (model.is_gated ? 6 : 4) * width + copies;
+  const double beside =
+      (model.is_gated ? 8 : 10) * hidden;  // such models have no dropout, whose masks take 2
   const double scores = keeps_scores ? 5 * as_double(model.heads) * as_double(model.sequence) : 0;
   return tokens_of_micro_batch(run) *
-         ((inside + scores) / tensor + 10 * hidden / (run.layout.has_sequence_parallel ? tensor : 1));
+         ((inside + scores) / tensor + beside / (run.layout.has_sequence_parallel ? tensor : 1));
 }
 
 /// The mean of a model's layers, which may be of two kinds.

@@ -6,16 +6,18 @@ namespace commlens {
 // Memory of a device in parts, so that a search works each part out once; memory_bytes_of()
 // (iteration_time.hpp) puts the same parts together. An estimate: fragmentation is a stated share.
 
-/// Weights, gradients and Adam's states of one parameter that data-parallel ranks share, by their kind: 18
-/// replicated, 6 + 12/d with the optimizer split, 4 + 12/g with owners, 2 + 14/g and 16/g sharded
-/// (Megatron-LM theoretical_memory_usage.py:293-296, arXiv 1910.02054).
+/// Weights, gradients and Adam's states of one parameter that data-parallel ranks share, by their kind: 14 +
+/// r replicated, 2 + r + 12/d with the optimizer split, r being the bytes of a reduced gradient, 4 + 12/g
+/// with owners, 2 + 14/g and 16/g sharded (Megatron-LM theoretical_memory_usage.py:293-296, arXiv
+/// 1910.02054).
 double parameter_bytes(const TrainingRun& run);
 
 /// Of all parameters of the fullest stage.
 double state_bytes(const TrainingRun& run);
 
 /// Activations that one layer keeps of one micro-batch (Korthikanti et al., arXiv 2205.05198, with the
-/// model's widths for their 4 h): s b h (10 + 24/t + 5 a s/(h t)); of full recomputation its input.
+/// model's widths for their 4 h): s b h (10 + 24/t + 5 a s/(h t)), 8 instead of 10 in gated models, which
+/// have no dropout; of full recomputation its input.
 double layer_activation_bytes(const TrainingRun& run, bool has_experts);
 
 /// What one micro-batch takes: by tensor, context and expert ranks, micro-batch, recomputation, sequence
