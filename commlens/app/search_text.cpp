@@ -196,7 +196,7 @@ std::string binding_text(const SearchAnswer& answer) {
       parts.push_back(fmt::format("{} {:.1f} %", part.name, 100 * share));
     }
   }
-  std::string text = fmt::format("What binds the first: {}.\n", fmt::join(parts, ", "));
+  const std::string text = fmt::format("What binds the first: {}.\n", fmt::join(parts, ", "));
   const std::string limit = to_text(bytes_of_double(answer.searched.memory_limit));
   if (!answer.ranking.with_twice) {
     return text + fmt::format("Memory does not: it takes {} of {}, and with twice as much none is faster.\n",

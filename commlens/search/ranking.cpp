@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace commlens {
 namespace {
@@ -53,9 +54,9 @@ class RankingBuilder {
         keep_better(result_.with_twice, layout);
       }
     }
-    std::optional<RankedLayout>& smallest = result_.smallest;
-    if (!smallest || layout.memory_bytes < smallest->memory_bytes) {
-      smallest = ranked(layout);
+    if (layout.memory_bytes < least_memory_) {
+      least_memory_ = layout.memory_bytes;
+      result_.smallest = ranked(layout);
     }
   }
 
@@ -65,7 +66,7 @@ class RankingBuilder {
     std::reverse(result_.front.begin(), result_.front.end());
     if (!result_.fastest.empty()) {
       count_equal();
-      if (result_.with_twice->seconds >= result_.fastest.front().seconds) {
+      if (result_.with_twice && result_.with_twice->seconds >= result_.fastest.front().seconds) {
         result_.with_twice.reset();
       }
     }
@@ -151,6 +152,7 @@ class RankingBuilder {
   std::vector<NearLayout> near_;
   std::size_t most_near_ = std::size_t{1} << 16;  // then those that are no longer near are dropped
   std::int64_t shape_ = 0;
+  double least_memory_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ struct Ranking {
   std::vector<RankedLayout> fastest;       // in memory, the fastest first; of equal times the one with less
   std::vector<RankedLayout> front;         // no other is faster and takes less memory; the fastest first
   std::optional<RankedLayout> with_twice;  // the fastest with twice the memory, where it is faster
-  std::optional<RankedLayout> smallest;    // the one with least memory
+  RankedLayout smallest;                   // the one with least memory, where there is any
   std::int64_t equal = 0;                  // as fast as the fastest within the error
   std::array<SpanOfValues, k_spans.size()> spans;  // of these
 };

@@ -102,7 +102,7 @@ TEST(RankedLayouts, NothingFitsIntoNothing) {
   const Ranking ranking = ranking_of(small_gpt_run(8, 8), 1e9);
   EXPECT_TRUE(ranking.fastest.empty());
   EXPECT_EQ(ranking.fitting, 0);
-  EXPECT_GT(ranking.smallest->memory_bytes, 1e9);
+  EXPECT_GT(ranking.smallest.memory_bytes, 1e9);
 }
 
 TEST(RankedLayouts, MoreMemoryNeverMakesTheFirstSlower) {

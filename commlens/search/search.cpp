@@ -41,7 +41,7 @@ std::string undivided(const SearchQuestion& question, const SearchedRun& searche
 std::string memory_text(double bytes) { return to_text(Bytes{static_cast<std::int64_t>(bytes)}); }
 
 std::string unfitting(const SearchQuestion& question, const SearchedRun& searched, const Ranking& ranking) {
-  const RankedLayout& smallest = *ranking.smallest;
+  const RankedLayout& smallest = ranking.smallest;
   return fmt::format("{}: memory binds: the smallest of {} layouts ({}) needs {} of {}; take more devices",
                      devices_text(question), with_commas(ranking.evaluated),
                      layout_text(smallest.layout, smallest.behaviour), memory_text(smallest.memory_bytes),
@@ -84,7 +84,7 @@ ScalePoint scale_point(const SearchQuestion& question, const RunCalibration& cal
   if (ranking.evaluated == 0) {
     point.reason = "the model or the batch cannot be divided";
   } else if (ranking.fastest.empty()) {
-    point.reason = fmt::format("memory: at least {}", memory_text(ranking.smallest->memory_bytes));
+    point.reason = fmt::format("memory: at least {}", memory_text(ranking.smallest.memory_bytes));
   } else {
     point.layout = ranking.fastest.front();
     point.mfu = mfu_of(searched->base, point.layout);

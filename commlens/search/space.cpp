@@ -26,6 +26,18 @@ bool takes_context(const RunModel& model, const SearchSpace& space, std::int64_t
          (divides(2 * context, model.sequence) && model.sequence / context >= space.shortest_context);
 }
 
+/// Adds all numbers of stages on so many tensor and context ranks.
+void add_stages(std::vector<Degrees>& all, const TrainingRun& run, std::int64_t tensor,
+                std::int64_t context) {
+  const std::int64_t ranks = run.layout.ranks / (tensor * context);
+  for (const std::int64_t pipeline : divisors_of(ranks)) {
+    const std::int64_t data = ranks / pipeline;
+    if (takes_stages(run.model, pipeline) && divides(data, run.layout.global_batch)) {
+      all.push_back({tensor, context, pipeline, data});
+    }
+  }
+}
+
 /// Groups that parameters can be sharded over, besides all ranks.
 std::vector<std::int64_t> shard_groups(const TrainingRun& run, const SearchSpace& space,
                                        const Degrees& degrees) {
@@ -73,14 +85,8 @@ std::vector<Degrees> degrees_of(const TrainingRun& run, const SearchSpace& space
       continue;
     }
     for (const std::int64_t context : divisors_of(run.layout.ranks / tensor)) {
-      if (!takes_context(run.model, space, context)) {
-        continue;
-      }
-      for (const std::int64_t pipeline : divisors_of(run.layout.ranks / (tensor * context))) {
-        const std::int64_t data = run.layout.ranks / (tensor * context * pipeline);
-        if (takes_stages(run.model, pipeline) && divides(data, run.layout.global_batch)) {
-          all.push_back({tensor, context, pipeline, data});
-        }
+      if (takes_context(run.model, space, context)) {
+        add_stages(all, run, tensor, context);
       }
     }
   }
