@@ -31,11 +31,11 @@ std::vector<ColumnUse> layout_columns() {
           "virtual_stages",
           "micro_batch",
           "micro_batches",
-          "recompute",
+          Column{.key = "recompute", .drop_first = 4},
           Column{.key = "data_parallelism", .least = 9},
           "shard_group",
-          "sequence_parallel",
-          Column{.key = "overlapped", .least = 8}};
+          Column{.key = "sequence_parallel", .drop_first = 2},
+          Column{.key = "overlapped", .drop_first = 1}};
 }
 
 std::vector<Cell> layout_cells(const RankedLayout& ranked) {
@@ -121,9 +121,9 @@ std::vector<RankedLayout> listed(const SearchResult& result) {
 Table change_table(const SearchResult& result) {
   const SearchAnswer& answer = result.answer;
   const double now = answer.ranking.fastest.front().seconds;
-  Table table(columns(concatenated(
-      std::vector<ColumnUse>{Column{.title = "one change"}, data("setting"), data("now"), data("then")},
-      time_columns(), std::vector<ColumnUse>{"slower_share", "fits"})));
+  Table table(columns(concatenated(std::vector<ColumnUse>{Column{.title = "one change", .least = 30},
+                                                          data("setting"), data("now"), data("then")},
+                                   time_columns(), std::vector<ColumnUse>{"slower_share", "fits"})));
   for (const LayoutChange& change : answer.changes) {
     const double slower = change.layout.seconds / now - 1;
     table.add(concatenated(
@@ -139,8 +139,9 @@ Table change_table(const SearchResult& result) {
 
 /// Points whose memory differs; the fastest is the first of the list already.
 Table front_table(const SearchResult& result, std::size_t most, double step) {
-  Table table(columns(concatenated(time_columns(), std::vector<ColumnUse>{Column{.title = "layout"}},
-                                   std::vector<ColumnUse>{})));
+  Table table(
+      columns(concatenated(time_columns(), std::vector<ColumnUse>{Column{.title = "layout", .least = 20}},
+                           std::vector<ColumnUse>{})));
   double memory = 0;
   for (const RankedLayout& layout : result.answer.ranking.front) {
     if (table.rows().size() >= most || (memory > 0 && layout.memory_bytes > step * memory)) {
@@ -281,7 +282,8 @@ Table scale_table(const ScaleResult& result) {
   }
   std::vector<Column> shown = columns(concatenated(
       std::vector<ColumnUse>{Column{.key = "rank_count", .title = "devices"}}, time_columns(),
-      std::vector<ColumnUse>{"tokens_per_s", "scaling_share", "mfu_share"}, layout_columns(), part_columns(),
+      std::vector<ColumnUse>{"tokens_per_s", "scaling_share", Column{.key = "mfu_share", .drop_first = 3}},
+      layout_columns(), part_columns(),
       std::vector<ColumnUse>{data("provenance"), Column{.key = "reason", .least = 20}}));
   hide_ones(shown, layouts);
   for (Column& column : shown) {

@@ -134,19 +134,18 @@ void try_switches(ChangeList& list) {
         changed.behaviour.overlaps_tensor && changed.layout.has_sequence_parallel;
   });
   if (layout.tensor > 1) {
-    list.try_flag("overlap of tensor messages", behaviour.overlaps_tensor, [](TrainingRun& changed) {
+    list.try_flag("tensor overlap", behaviour.overlaps_tensor, [](TrainingRun& changed) {
       changed.behaviour.overlaps_tensor = !changed.behaviour.overlaps_tensor;
     });
   }
   if (layout.virtual_stages > 1) {
-    list.try_flag("overlap of messages between stages", behaviour.overlaps_point_to_point,
-                  [](TrainingRun& changed) {
-                    changed.behaviour.overlaps_point_to_point = !changed.behaviour.overlaps_point_to_point;
-                  });
+    list.try_flag("stage overlap", behaviour.overlaps_point_to_point, [](TrainingRun& changed) {
+      changed.behaviour.overlaps_point_to_point = !changed.behaviour.overlaps_point_to_point;
+    });
   }
   if (layout.data() * layout.context > 1 && !is_sharded(layout.data_kind) &&
       layout.data_kind != DataParallelKind::owners) {
-    list.try_flag("overlap of data messages", behaviour.overlaps_gradients, [](TrainingRun& changed) {
+    list.try_flag("data overlap", behaviour.overlaps_gradients, [](TrainingRun& changed) {
       changed.behaviour.overlaps_gradients = !changed.behaviour.overlaps_gradients;
       changed.behaviour.overlaps_parameters = changed.behaviour.overlaps_gradients;
     });
@@ -169,7 +168,7 @@ std::vector<LayoutChange> changes_of(const TrainingRun& base, const RankedLayout
   if (run.model.experts > 1) {
     list.try_degree("ep", &RunLayout::expert);
   }
-  list.try_neighbours("chunks of a stage", virtual_stages_of(run, degrees, now.micro_batches()),
+  list.try_neighbours("chunks", virtual_stages_of(run, degrees, now.micro_batches()),
                       &RunLayout::virtual_stages);
   for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
     if (recompute != run.behaviour.recompute) {
