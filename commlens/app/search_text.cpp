@@ -56,6 +56,19 @@ std::vector<Cell> layout_cells(const RankedLayout& ranked) {
           overlaps_of(layout, ranked.behaviour)};
 }
 
+/// What the times of an answer rest on.
+struct TimeBasis {
+  const SearchedRun& searched;
+  const RunBasis& basis;
+
+  double spread(const RankedLayout& ranked) const {
+    return spread_of(searched, basis, ranked.layout.data_kind);
+  }
+  std::string provenance(const RankedLayout& ranked) const {
+    return provenance_of(searched, basis, ranked.layout.data_kind);
+  }
+};
+
 /// Time, interval and memory of a layout.
 std::vector<Cell> time_cells(const RankedLayout& ranked, double spread) {
   return {Cell(ranked.seconds), Cell(ranked.seconds * std::exp(-spread)),
@@ -103,12 +116,13 @@ Table layout_table(const SearchResult& result, const std::vector<RankedLayout>& 
                    layout_columns(), part_columns(), std::vector<ColumnUse>{data("provenance")}));
   hide_ones(shown, layouts);
   Table table(shown);
+  const TimeBasis times{answer.searched, answer.basis};
   std::int64_t place = 0;
   for (const RankedLayout& layout : layouts) {
-    table.add(concatenated(std::vector<Cell>{Cell(++place)}, time_cells(layout, answer.basis.spread),
+    table.add(concatenated(std::vector<Cell>{Cell(++place)}, time_cells(layout, times.spread(layout)),
                            std::vector<Cell>{Cell(mfu_of(answer.searched.base, layout))},
                            layout_cells(layout), part_cells(layout.time),
-                           std::vector<Cell>{Cell(answer.basis.provenance)}));
+                           std::vector<Cell>{Cell(times.provenance(layout))}));
   }
   return table;
 }
@@ -121,6 +135,7 @@ std::vector<RankedLayout> listed(const SearchResult& result) {
 Table change_table(const SearchResult& result) {
   const SearchAnswer& answer = result.answer;
   const double now = answer.ranking.fastest.front().seconds;
+  const TimeBasis times{answer.searched, answer.basis};
   Table table(columns(concatenated(std::vector<ColumnUse>{Column{.title = "one change", .least = 30},
                                                           data("setting"), data("now"), data("then")},
                                    time_columns(), std::vector<ColumnUse>{"slower_share", "fits"})));
@@ -129,7 +144,7 @@ Table change_table(const SearchResult& result) {
     table.add(concatenated(
         std::vector<Cell>{Cell(fmt::format("{} {} instead of {}", change.setting, change.to, change.from)),
                           Cell(change.setting), Cell(change.from), Cell(change.to)},
-        time_cells(change.layout, answer.basis.spread),
+        time_cells(change.layout, times.spread(change.layout)),
         std::vector<Cell>{Cell(slower).shown(fmt::format("{:.1f} % {}", std::abs(100 * slower),
                                                          slower < 0 ? "less" : "more")),
                           Cell(change.fits).shown(change.fits ? "" : "does not fit")}));
@@ -142,13 +157,14 @@ Table front_table(const SearchResult& result, std::size_t most, double step) {
   Table table(
       columns(concatenated(time_columns(), std::vector<ColumnUse>{Column{.title = "layout", .least = 20}},
                            std::vector<ColumnUse>{})));
+  const TimeBasis times{result.answer.searched, result.answer.basis};
   double memory = 0;
   for (const RankedLayout& layout : result.answer.ranking.front) {
     if (table.rows().size() >= most || (memory > 0 && layout.memory_bytes > step * memory)) {
       continue;
     }
     memory = layout.memory_bytes;
-    table.add(concatenated(time_cells(layout, result.answer.basis.spread),
+    table.add(concatenated(time_cells(layout, times.spread(layout)),
                            std::vector<Cell>{Cell(layout_text(layout.layout, layout.behaviour))}));
   }
   return table;
@@ -166,9 +182,16 @@ std::string question_text(const SearchQuestion& question, const SearchedRun& sea
                      question.machine.name, question.machine.processor.name, searched.framework);
 }
 
-std::string basis_text(const RunBasis& basis) {
-  return fmt::format("times: {}, 90 % intervals of {:.0f} %; memory is an estimate\n", basis.provenance,
-                     100 * (std::exp(basis.spread) - 1));
+double percent(double spread) { return 100 * (std::exp(spread) - 1); }
+
+std::string basis_text(const SearchedRun& searched, const RunBasis& basis) {
+  std::string text =
+      fmt::format("times: {}, 90 % intervals of {:.0f} %", basis.provenance, percent(basis.spread));
+  const double sharded = spread_of(searched, basis, DataParallelKind::sharded);
+  if (sharded > basis.spread) {
+    text += fmt::format(", of sharded parameters, which no run of it had, {:.0f} %", percent(sharded));
+  }
+  return text + "; memory is an estimate\n";
 }
 
 std::string equal_text(const SearchAnswer& answer) {
@@ -185,8 +208,8 @@ std::string equal_text(const SearchAnswer& answer) {
       spans.push_back(fmt::format("{} {} to {}", k_spans[index], span.least, span.most));
     }
   }
-  return fmt::format("These {} are equal within the error of {:.0f} %: {}.\n", with_commas(ranking.equal),
-                     100 * (std::exp(answer.basis.spread) - 1), fmt::join(spans, ", "));
+  return fmt::format("These {} are equal within the error: {}.\n", with_commas(ranking.equal),
+                     fmt::join(spans, ", "));
 }
 
 std::string binding_text(const SearchAnswer& answer) {
@@ -204,24 +227,26 @@ std::string binding_text(const SearchAnswer& answer) {
                               to_text(bytes_of_double(best.memory_bytes)), limit);
   }
   const RankedLayout& faster = *answer.ranking.with_twice;
+  const double spread = TimeBasis{answer.searched, answer.basis}.spread(faster);
   const double less = 100 * (1 - faster.seconds / best.seconds);
   return text +
          fmt::format(
              "Memory does too: with twice the {}, {} would take {:.3g} s ({:.3g} to {:.3g}), {:.1f} % less, "
              "and need {}.\n",
              limit, layout_text(faster.layout, faster.behaviour), faster.seconds,
-             faster.seconds * std::exp(-answer.basis.spread), faster.seconds * std::exp(answer.basis.spread),
-             less, to_text(bytes_of_double(faster.memory_bytes)));
+             faster.seconds * std::exp(-spread), faster.seconds * std::exp(spread), less,
+             to_text(bytes_of_double(faster.memory_bytes)));
 }
 
 std::string search_text(const SearchResult& result, const TextStyle& style) {
   const SearchAnswer& answer = result.answer;
   const Ranking& ranking = answer.ranking;
-  std::string text = question_text(result.question, answer.searched,
-                                   fmt::format("{} devices", with_commas(result.question.ranks)));
+  std::string text = question_text(
+      result.question, answer.searched,
+      fmt::format("{} device{}", with_commas(result.question.ranks), result.question.ranks == 1 ? "" : "s"));
   text += fmt::format("{} layouts evaluated, {} of them fit into {}\n", with_commas(ranking.evaluated),
                       with_commas(ranking.fitting), to_text(bytes_of_double(answer.searched.memory_limit)));
-  text += basis_text(answer.basis) + "\n";
+  text += basis_text(answer.searched, answer.basis) + "\n";
   text += layout_table(result, listed(result)).text_with_hidden(style) + "\n";
   text += equal_text(answer) + binding_text(answer);
   const Table front = front_table(result, k_most_of_front, k_front_step);
@@ -290,6 +315,7 @@ Table scale_table(const ScaleResult& result) {
     column.in_text = column.in_text && (column.key != "reason" || layouts.size() < answer.points.size());
   }
   Table table(shown);
+  const TimeBasis times{answer.searched, answer.basis};
   const double tokens = static_cast<double>(result.question.global_batch * result.question.model.sequence);
   double first = 0;  // device-seconds of the fewest devices
   for (const ScalePoint& point : answer.points) {
@@ -303,11 +329,11 @@ Table scale_table(const ScaleResult& result) {
     const double device_seconds = point.layout.seconds * static_cast<double>(point.ranks);
     first = first > 0 ? first : device_seconds;
     table.add(concatenated(std::vector<Cell>{Cell(point.ranks)},
-                           time_cells(point.layout, answer.basis.spread),
+                           time_cells(point.layout, times.spread(point.layout)),
                            std::vector<Cell>{rate_cell(tokens / point.layout.seconds),
                                              Cell(first / device_seconds), Cell(point.mfu)},
                            layout_cells(point.layout), part_cells(point.layout.time),
-                           std::vector<Cell>{Cell(answer.basis.provenance), Cell()}));
+                           std::vector<Cell>{Cell(times.provenance(point.layout)), Cell()}));
   }
   return table;
 }
@@ -322,7 +348,7 @@ std::string scale_text(const ScaleResult& result, const TextStyle& style) {
                        fmt::format("up to {} devices", with_commas(result.question.ranks))) +
          fmt::format("the fastest of {} layouts that fit into {}\n", with_commas(evaluated),
                      to_text(bytes_of_double(answer.searched.memory_limit))) +
-         basis_text(answer.basis) + "\n" + scale_table(result).text_with_hidden(style);
+         basis_text(answer.searched, answer.basis) + "\n" + scale_table(result).text_with_hidden(style);
 }
 
 }  // namespace

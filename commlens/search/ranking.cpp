@@ -10,13 +10,15 @@ namespace {
 /// Of a layout that may be equal to the fastest.
 struct NearLayout {
   double seconds = 0;
+  double spread = 0;
   std::array<std::int32_t, k_spans.size()> values{};  // in the order of k_spans
 };
 
-NearLayout near_of(const RankedLayout& ranked) {
+NearLayout near_of(const RankedLayout& ranked, double spread) {
   const RunLayout& layout = ranked.layout;
   const auto small = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
   return {ranked.seconds,
+          spread,
           {small(layout.tensor), small(layout.pipeline), small(layout.context), small(layout.data()),
            small(layout.expert), small(layout.micro_batch)}};
 }
@@ -87,8 +89,9 @@ class RankingBuilder {
     const RankedLayout& shape = *best_of_shape_;
     add_to_fastest(shape);
     add_to_front(shape);
-    if (shape.seconds <= result_.fastest.front().seconds * std::exp(limits_.spread)) {
-      near_.push_back(near_of(shape));
+    const NearLayout near = near_of(shape, spread_of_kind(shape.layout.data_kind));
+    if (may_be_near(near)) {
+      near_.push_back(near);
     }
     if (near_.size() >= most_near_) {
       drop_far();
@@ -130,13 +133,29 @@ class RankingBuilder {
     front.insert(front.erase(first, last), shape);
   }
 
+  double spread_of_kind(DataParallelKind kind) const {
+    return is_sharded(kind) ? limits_.sharded_spread : limits_.spread;
+  }
+
+  /// Inside the wider error of both.
+  bool is_near(const NearLayout& layout) const {
+    const RankedLayout& first = result_.fastest.front();
+    const double spread = std::max(layout.spread, spread_of_kind(first.layout.data_kind));
+    return layout.seconds <= first.seconds * std::exp(spread);
+  }
+
+  /// Of the layout that is the fastest in the end, which may be of either kind.
+  bool may_be_near(const NearLayout& layout) const {
+    const double spread = std::max(limits_.spread, limits_.sharded_spread);
+    return layout.seconds <= result_.fastest.front().seconds * std::exp(spread);
+  }
+
   void drop_far() {
-    const double limit = result_.fastest.front().seconds * std::exp(limits_.spread);
-    std::erase_if(near_, [&](const NearLayout& each) { return each.seconds > limit; });
+    std::erase_if(near_, [&](const NearLayout& each) { return !may_be_near(each); });
   }
 
   void count_equal() {
-    drop_far();
+    std::erase_if(near_, [&](const NearLayout& each) { return !is_near(each); });
     result_.equal = static_cast<std::int64_t>(near_.size());
     for (std::size_t index = 0; index < k_spans.size(); ++index) {
       const auto [least, most] = std::minmax_element(

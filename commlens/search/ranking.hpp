@@ -38,14 +38,15 @@ struct Ranking {
   std::vector<RankedLayout> front;         // no other is faster and takes less memory; the fastest first
   std::optional<RankedLayout> with_twice;  // the fastest with twice the memory, where it is faster
   RankedLayout smallest;                   // the one with least memory, where there is any
-  std::int64_t equal = 0;                  // as fast as the fastest within the error
+  std::int64_t equal = 0;                  // as the fastest within the wider of both errors
   std::array<SpanOfValues, k_spans.size()> spans;  // of these
 };
 
 struct RankingLimits {
-  double memory_bytes = 0;  // of a device
-  double spread = 0;        // of the logarithm: how far times are off
-  std::size_t most = 10;    // layouts in `fastest`
+  double memory_bytes = 0;    // of a device
+  double spread = 0;          // of the logarithm: how far times are off
+  double sharded_spread = 0;  // the same where parameters are sharded
+  std::size_t most = 10;      // layouts in `fastest`
 };
 
 /// Evaluates every layout of the space of `base`.

@@ -19,7 +19,7 @@ using test_support::whole_space;
 constexpr double k_memory = 12.0 * 1024 * 1024 * 1024;
 
 Ranking ranking_of(const TrainingRun& run, double memory = k_memory) {
-  return ranked_layouts(run, Coefficients(), whole_space(), {memory, 0.05, 50});
+  return ranked_layouts(run, Coefficients(), whole_space(), {memory, 0.05, 0.05, 50});
 }
 
 TEST(RankedLayouts, AreNeverFasterThanTheFirst) {
@@ -86,7 +86,7 @@ TEST(RankedLayouts, FrontHasNoPointThatAnotherBeats) {
 TEST(RankedLayouts, EqualOnesAreThoseInsideTheError) {
   const TrainingRun run = small_gpt_run(8, 8);
   const Ranking all =
-      ranked_layouts(run, Coefficients(), whole_space(), {k_memory, 0.05, std::size_t{1} << 20});
+      ranked_layouts(run, Coefficients(), whole_space(), {k_memory, 0.05, 0.05, std::size_t{1} << 20});
   const double limit = all.fastest.front().seconds * std::exp(0.05);
   std::int64_t near = 0;
   for (const RankedLayout& layout : all.fastest) {

@@ -49,8 +49,9 @@ std::string unfitting(const SearchQuestion& question, const SearchedRun& searche
 }
 
 Ranking ranking_of(const SearchedRun& searched, const RunBasis& basis, std::size_t most) {
-  return ranked_layouts(searched.base, basis.coefficients, searched.space,
-                        {searched.memory_limit, basis.spread, most});
+  return ranked_layouts(
+      searched.base, basis.coefficients, searched.space,
+      {searched.memory_limit, basis.spread, spread_of(searched, basis, DataParallelKind::sharded), most});
 }
 
 Result<SearchAnswer> answered(const SearchQuestion& question, SearchedRun searched,

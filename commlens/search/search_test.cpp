@@ -63,6 +63,19 @@ TEST(SearchedRun, SaysWhenItsTimesAreBorrowed) {
   EXPECT_GT(basis("marenostrum5").spread, basis("dgx_h100").spread);
 }
 
+TEST(SearchedRun, BorrowsWhereItsFamilyHasNotSeenShardedParameters) {
+  const RunCalibration& calibration = built_in_calibration();
+  const auto spread = [&](const char* framework, DataParallelKind kind) {
+    SearchQuestion question = question_on("dgx_h100", 8);
+    question.framework = framework;
+    const SearchedRun searched = searched_run(question, calibration).value();
+    return spread_of(searched, basis_of(searched.base, calibration), kind);
+  };
+  EXPECT_LT(spread("nemo", DataParallelKind::optimizer), 0.1);
+  EXPECT_NEAR(spread("nemo", DataParallelKind::sharded), 0.2623643, 1e-6);  // ln 1.3
+  EXPECT_LT(spread("fsdp", DataParallelKind::sharded), 0.1);
+}
+
 TEST(Search, AnswersWithTheTimesThatSimulateHas) {
   const RunCalibration& calibration = built_in_calibration();
   const Result<SearchAnswer> answer = search(question_on("dgx_h100", 16), calibration, 5);

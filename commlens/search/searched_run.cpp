@@ -128,6 +128,10 @@ std::string family_of_search(const RunCalibration& calibration, const RunHardwar
   return exists(plain) && has_usual_network && !exists(networked) ? plain : networked;
 }
 
+bool is_unseen(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind) {
+  return is_sharded(kind) && !searched.has_sharded_runs && basis.provenance.starts_with("calibrated");
+}
+
 }  // namespace
 
 std::vector<std::string> search_frameworks() {
@@ -200,6 +204,7 @@ Result<SearchedRun> searched_run(const SearchQuestion& question, const RunCalibr
     return asked_framework(question, calibration, hardware.gpu).map([&](const RunFramework* framework) {
       SearchedRun searched;
       searched.framework = framework->name;
+      searched.has_sharded_runs = framework->has_sharded_runs;
       searched.memory_limit = hardware.memory_gb * k_gib;
       searched.space.kinds = framework->searched;
       searched.space.has_host_optimizer_of_shards = framework->has_host_optimizer_of_shards;
@@ -218,6 +223,17 @@ Result<SearchedRun> searched_run(const SearchQuestion& question, const RunCalibr
       return searched;
     });
   });
+}
+
+double spread_of(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind) {
+  // As of what else a family has not seen (docs/time-model.md#how-sure-iteration-times-are).
+  return is_unseen(searched, basis, kind) ? std::max(basis.spread, std::log(1.3)) : basis.spread;
+}
+
+std::string provenance_of(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind) {
+  return is_unseen(searched, basis, kind)
+             ? fmt::format("borrowed from {}, which has not seen sharded parameters", searched.base.family)
+             : basis.provenance;
 }
 
 }  // namespace commlens

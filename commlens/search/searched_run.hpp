@@ -29,7 +29,8 @@ struct SearchedRun {
   TrainingRun base;  // its layout has the devices and the batch alone
   SearchSpace space;
   std::string framework;
-  double memory_limit = 0;  // bytes of a device
+  double memory_limit = 0;        // bytes of a device
+  bool has_sharded_runs = false;  // the framework was fitted to runs with sharded parameters, among others
 };
 
 /// The devices of a machine file as runs have them. Peaks and links of a known device are those that
@@ -44,5 +45,10 @@ RunModel run_model(const ModelConfig& model);
 /// The run of the question. Without a framework it is that of the device's measured runs that divides the
 /// optimizer, by the number of runs, or the one with most runs on all devices.
 Result<SearchedRun> searched_run(const SearchQuestion& question, const RunCalibration& calibration);
+
+/// Half of the 90 % interval of the logarithm of a layout's time, and where its coefficients come from: as
+/// the basis says, borrowed where a calibrated family has seen no parameters that are shared that way.
+double spread_of(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind);
+std::string provenance_of(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind);
 
 }  // namespace commlens

@@ -95,6 +95,7 @@ RunFramework framework_of(const ConfigNode& node) {
   behaviour.overlaps_gradients = flag_of(node, "overlaps_gradients");
   behaviour.overlaps_parameters = flag_of(node, "overlaps_parameters");
   behaviour.reduces_to_all = flag_of(node, "reduces_to_all");
+  result.has_sharded_runs = flag_of(node, "sharded_runs");
   result.has_host_optimizer_of_shards = flag_of(node, "host_optimizer_of_shards");
   return result;
 }

@@ -59,7 +59,7 @@ std::string case_line(const Case& each) {
   const SearchAnswer& answer = result->answer;
   const Ranking& ranking = answer.ranking;
   const RankedLayout& best = ranking.fastest.front();
-  const double spread = answer.basis.spread;
+  const double spread = spread_of(answer.searched, answer.basis, best.layout.data_kind);
   return fmt::format(
       "| {} | {} {} | {} x {} | {} | {} | {:.3g} s ({:.3g} to {:.3g}) | {:.1f} % | {} | {} | {} |\n",
       each.model, each.devices, each.machine, each.sequences, each.sequence, ranking.evaluated,
@@ -118,8 +118,8 @@ std::map<std::string, PublishedLayouts> published_layouts() {
         (run.family != "H100, nemo" && run.family != "B200, megatron")) {
       continue;
     }
-    const Ranking ranking =
-        ranked_layouts(run, basis.coefficients, space_of_run(run), {memory_of_device(run), basis.spread, 1});
+    const Ranking ranking = ranked_layouts(run, basis.coefficients, space_of_run(run),
+                                           {memory_of_device(run), basis.spread, basis.spread, 1});
     PublishedLayouts& model = models[fmt::format("{} | {}", run.model.name, run.family)];
     if (ranking.fastest.empty()) {
       continue;
