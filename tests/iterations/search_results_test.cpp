@@ -65,7 +65,7 @@ std::string case_line(const Case& each) {
       each.model, each.devices, each.machine, each.sequences, each.sequence, ranking.evaluated,
       ranking.fitting, best.seconds, best.seconds * std::exp(-spread), best.seconds * std::exp(spread),
       100 * mfu_of(answer.searched.base, best), layout_text(best.layout, best.behaviour), ranking.equal,
-      answer.basis.provenance);
+      provenance_of(answer.searched, answer.basis, best.layout.data_kind));
 }
 
 /// Runs of one model, whose layouts others chose: predicted times over that of the first of the search.
