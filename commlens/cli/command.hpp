@@ -46,6 +46,7 @@ Action declare_machines(CLI::App& verb);
 Action declare_cost(CLI::App& verb);
 Action declare_calibrate(CLI::App& verb);
 Action declare_simulate(CLI::App& verb);
+Action declare_search(CLI::App& verb);
 Action declare_advise(CLI::App& verb);
 Action declare_report(CLI::App& verb);
 Action declare_import(CLI::App& verb);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "commlens/simulate/layer_times.hpp"
+#include "commlens/simulate/iteration_parts.hpp"
 #include "commlens/simulate/ring.hpp"
 
 namespace commlens {
@@ -42,22 +42,15 @@ double sharding_seconds(const TrainingRun& run, const Coefficients& with, const 
          overlapped(with, layer.backward.total() + layer.repeated.total(), again + scatter);
 }
 
-/// All layers of one device: what is spent on one micro-batch.
-struct StageTime {
-  double layers = 0;    // how many
-  double seconds = 0;   // of them, at least the launch floor
-  double exposed = 0;   // of that, messages of tensor parallelism and the like
-  double sharding = 0;  // of that, messages of sharded parameters
-  LayerParameters parameters;
-};
+}  // namespace
 
 void add_layers(StageTime& stage, const TrainingRun& run, const Coefficients& with, double layers,
-                bool has_experts) {
+                const LayerCost& cost) {
   if (layers <= 0) {
     return;
   }
-  const LayerTime layer = layer_time(run, with, has_experts);
-  const LayerParameters parameters = layer_parameters(run, has_experts);
+  const LayerTime& layer = cost.time;
+  const LayerParameters& parameters = cost.parameters;
   const double messages = is_sharded(run.layout.data_kind)
                               ? sharding_seconds(run, with, layer, parameters.shared + parameters.experts)
                               : 0;
@@ -73,13 +66,28 @@ void add_layers(StageTime& stage, const TrainingRun& run, const Coefficients& wi
   stage.parameters.experts += layers * parameters.experts;
 }
 
-StageTime stage_time(const TrainingRun& run, const Coefficients& with) {
-  StageTime stage;
+LayerCost layer_cost(const TrainingRun& run, const Coefficients& with, bool has_experts) {
+  return {layer_time(run, with, has_experts), layer_parameters(run, has_experts)};
+}
+
+StageLayers layers_of_stage(const TrainingRun& run) {
   const double stages = count_of(run.layout.pipeline);
   const bool has_experts = run.model.experts > 1;
   const double dense = has_experts ? count_of(run.model.dense_layers) : count_of(run.model.layers);
-  add_layers(stage, run, with, dense / stages, false);
-  add_layers(stage, run, with, (count_of(run.model.layers) - dense) / stages, true);
+  return {dense / stages, (count_of(run.model.layers) - dense) / stages};
+}
+
+namespace {
+
+StageTime stage_time(const TrainingRun& run, const Coefficients& with) {
+  StageTime stage;
+  const StageLayers layers = layers_of_stage(run);
+  for (const bool has_experts : {false, true}) {
+    const double count = has_experts ? layers.mixtures : layers.dense;
+    if (count > 0) {
+      add_layers(stage, run, with, count, layer_cost(run, with, has_experts));
+    }
+  }
   return stage;
 }
 
@@ -131,16 +139,17 @@ double exposed(const Coefficients& with, double messages, double hidden) {
 }
 
 /// Ranks of a group own parameters and broadcast them to each other; gradients are reduced to the owner.
-double owner_seconds(const TrainingRun& run, const Coefficients& with, const StageTime& stage,
-                     double parameters) {
+DataWork owner_work(const TrainingRun& run, const Coefficients& with, double parameters) {
   const RunLayout& layout = run.layout;
   const std::int64_t group = layout.shard_group > 0 ? layout.shard_group : layout.data();
   const RingGroup all = ring_group(run.hardware, layout.data(), layout.tensor);
   const RingGroup owners = ring_group(run.hardware, group, layout.tensor);
-  const double reduce = 2 * bucketed(run, with, all, run.behaviour.gradient_bytes * parameters);
-  const double hidden = hidden_seconds(run, with, stage, reduce, k_scatter_room);
-  return exposed(with, reduce, hidden) + bucketed(run, with, owners, 2 * parameters) +
-         with[Coefficient::owner] * 1e-3 * count_of(group);
+  DataWork work;
+  work.scatter = 2 * bucketed(run, with, all, run.behaviour.gradient_bytes * parameters);
+  work.hides_scatter = true;
+  work.beside =
+      bucketed(run, with, owners, 2 * parameters) + with[Coefficient::owner] * 1e-3 * count_of(group);
+  return work;
 }
 
 double replica_seconds(const TrainingRun& run, const Coefficients& with, double parameters) {
@@ -151,30 +160,43 @@ double replica_seconds(const TrainingRun& run, const Coefficients& with, double 
                           run.behaviour.gradient_bytes * parameters / count_of(group));
 }
 
-double data_seconds(const TrainingRun& run, const Coefficients& with, const StageTime& stage) {
+}  // namespace
+
+DataWork data_work(const TrainingRun& run, const Coefficients& with, const LayerParameters& parameters) {
   const RunLayout& layout = run.layout;
-  const double shared = stage.parameters.shared + embedding_parameters(run);
+  const double shared = parameters.shared + embedding_parameters(run);
   if (is_sharded(run.layout.data_kind)) {
-    return replica_seconds(run, with, shared + stage.parameters.experts);
+    DataWork work;
+    work.beside = replica_seconds(run, with, shared + parameters.experts);
+    return work;
   }
   if (layout.data_kind == DataParallelKind::owners) {
-    return owner_seconds(run, with, stage, shared + stage.parameters.experts);
+    return owner_work(run, with, shared + parameters.experts);
   }
   const RingGroup group = ring_group(run.hardware, layout.data() * layout.context, layout.tensor);
-  DataMessages messages = data_messages(run, with, group, shared);
+  const DataMessages messages = data_messages(run, with, group, shared);
   const std::int64_t model_ranks = layout.expert * layout.expert_tensor;
   const std::int64_t replicas = layout.data() * layout.context * layout.tensor / model_ranks;
   const DataMessages experts =
-      data_messages(run, with, ring_group(run.hardware, replicas, model_ranks), stage.parameters.experts);
-  messages.scatter += experts.scatter;
-  messages.gather += experts.gather;
-  const double hidden_scatter = run.behaviour.overlaps_gradients
-                                    ? hidden_seconds(run, with, stage, messages.scatter, k_scatter_room)
-                                    : 0;
-  const double hidden_gather = run.behaviour.overlaps_parameters
-                                   ? hidden_seconds(run, with, stage, messages.gather, k_gather_room)
-                                   : 0;
-  return exposed(with, messages.scatter, hidden_scatter) + exposed(with, messages.gather, hidden_gather);
+      data_messages(run, with, ring_group(run.hardware, replicas, model_ranks), parameters.experts);
+  DataWork work;
+  work.scatter = messages.scatter + experts.scatter;
+  work.gather = messages.gather + experts.gather;
+  work.hides_scatter = run.behaviour.overlaps_gradients;
+  work.hides_gather = run.behaviour.overlaps_parameters;
+  return work;
+}
+
+namespace {
+
+double data_seconds(const TrainingRun& run, const Coefficients& with, const StageTime& stage,
+                    const DataWork& work) {
+  const double hidden_scatter =
+      work.hides_scatter ? hidden_seconds(run, with, stage, work.scatter, k_scatter_room) : 0;
+  const double hidden_gather =
+      work.hides_gather ? hidden_seconds(run, with, stage, work.gather, k_gather_room) : 0;
+  return exposed(with, work.scatter, hidden_scatter) + exposed(with, work.gather, hidden_gather) +
+         work.beside;
 }
 
 /// Over how many ranks the optimizer's states of a device are spread.
@@ -189,19 +211,22 @@ double optimizer_ranks(const TrainingRun& run) {
   return count_of(layout.data() * layout.context);
 }
 
-double optimizer_seconds(const TrainingRun& run, const Coefficients& with, const StageTime& stage) {
+}  // namespace
+
+double optimizer_seconds(const TrainingRun& run, const Coefficients& with,
+                         const LayerParameters& parameters) {
   const RunLayout& layout = run.layout;
   const double ranks = optimizer_ranks(run);
   const double expert_ranks =
       std::max(ranks * count_of(layout.tensor) / count_of(layout.expert * layout.expert_tensor), 1.0);
-  const double updated = (stage.parameters.shared + embedding_parameters(run)) / ranks +
-                         stage.parameters.experts / (ranks > 1 ? expert_ranks : 1);
+  const double updated = (parameters.shared + embedding_parameters(run)) / ranks +
+                         parameters.experts / (ranks > 1 ? expert_ranks : 1);
   const double bytes =
       run.behaviour.has_host_optimizer ? with[Coefficient::host_bytes] : with[Coefficient::optimizer_bytes];
   return bytes * updated / run.hardware.memory_bandwidth;
 }
 
-double pipeline_messages(const TrainingRun& run, const Coefficients& with) {
+double stage_message(const TrainingRun& run, const Coefficients& with) {
   const RunLayout& layout = run.layout;
   if (layout.pipeline <= 1) {
     return 0;
@@ -211,18 +236,25 @@ double pipeline_messages(const TrainingRun& run, const Coefficients& with) {
   const double bytes =
       2 * tokens * count_of(run.model.hidden) / (layout.has_sequence_parallel ? count_of(layout.tensor) : 1);
   const bool in_domain = layout.ranks <= run.hardware.domain;
+  return message_seconds(run.hardware, with, in_domain, bytes);
+}
+
+namespace {
+
+double pipeline_messages(const TrainingRun& run, double message) {
+  const RunLayout& layout = run.layout;
   const double shown = run.behaviour.overlaps_point_to_point ? k_hidden_message : 1;
   const double messages = count_of(layout.micro_batches()) * count_of(layout.virtual_stages) * shown +
                           count_of(layout.pipeline - 1);
-  return 2 * message_seconds(run.hardware, with, in_domain, bytes) * messages;
+  return 2 * message * messages;
 }
 
 }  // namespace
 
-IterationTime iteration_time(const TrainingRun& run, const Coefficients& with) {
+IterationTime combined(const TrainingRun& run, const Coefficients& with, const IterationParts& parts) {
   const RunLayout& layout = run.layout;
-  const StageTime stage = stage_time(run, with);
-  const double logits = logits_seconds(run, with);
+  const StageTime& stage = parts.stage;
+  const double logits = parts.logits;
   const double micro_batches = count_of(layout.micro_batches());
   const double slowest = stage.seconds + logits;
   const double filling =
@@ -230,14 +262,21 @@ IterationTime iteration_time(const TrainingRun& run, const Coefficients& with) {
   IterationTime time;
   time.tensor = micro_batches * stage.exposed;
   time.compute = micro_batches * (slowest - stage.exposed - stage.sharding);
-  time.bubble = filling + pipeline_messages(run, with);
-  time.data = data_seconds(run, with, stage) + micro_batches * stage.sharding;
-  time.optimizer = optimizer_seconds(run, with, stage);
+  time.bubble = filling + pipeline_messages(run, parts.message);
+  time.data = data_seconds(run, with, stage, parts.data) + micro_batches * stage.sharding;
+  time.optimizer = parts.optimizer;
   time.other = with[Coefficient::step] * 1e-3 +
                with[Coefficient::micro_batch] * 1e-3 * micro_batches * count_of(layout.virtual_stages);
   const double nodes = std::max(count_of(layout.ranks) / count_of(run.hardware.node), 1.0);
   time.other += time.total() * k_jitter * std::log2(nodes);
   return time;
+}
+
+IterationTime iteration_time(const TrainingRun& run, const Coefficients& with) {
+  const StageTime stage = stage_time(run, with);
+  return combined(run, with,
+                  {stage, logits_seconds(run, with), data_work(run, with, stage.parameters),
+                   optimizer_seconds(run, with, stage.parameters), stage_message(run, with)});
 }
 
 }  // namespace commlens

@@ -1,6 +1,7 @@
 #include "commlens/simulate/known_names.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "commlens/base/check.hpp"
@@ -61,8 +62,29 @@ Accelerator accelerator_of(const ConfigNode& node) {
   return result;
 }
 
+/// Names of kinds of data parallelism, in the order of the enumerators.
+constexpr std::array<std::string_view, 5> k_kinds = {"replicated", "optimizer", "owners", "sharded",
+                                                     "sharded_until_backward"};
+
+/// All but owners, unless the framework names its kinds.
+std::vector<DataParallelKind> searched_kinds(const ConfigNode& map) {
+  const ConfigNode* const node = find(map, "searched");
+  if (node == nullptr) {
+    return {DataParallelKind::replicated, DataParallelKind::optimizer, DataParallelKind::sharded,
+            DataParallelKind::sharded_until_backward};
+  }
+  std::vector<DataParallelKind> kinds;
+  for (const ConfigNode& item : node->items) {
+    const auto* const found = std::find(k_kinds.begin(), k_kinds.end(), item.text);
+    COMMLENS_CHECK(found != k_kinds.end(), "the built-in file names known kinds");
+    kinds.push_back(static_cast<DataParallelKind>(found - k_kinds.begin()));
+  }
+  return kinds;
+}
+
 RunFramework framework_of(const ConfigNode& node) {
-  RunFramework result{text_of(node, "name"), words_of(node), std::nullopt, {}, priors_of(node), false};
+  RunFramework result{text_of(node, "name"), words_of(node), std::nullopt,        {},
+                      priors_of(node),       false,          searched_kinds(node)};
   if (text_of(node, "data_kind") == "owners") {
     result.data_kind = DataParallelKind::owners;
   }
@@ -73,6 +95,7 @@ RunFramework framework_of(const ConfigNode& node) {
   behaviour.overlaps_gradients = flag_of(node, "overlaps_gradients");
   behaviour.overlaps_parameters = flag_of(node, "overlaps_parameters");
   behaviour.reduces_to_all = flag_of(node, "reduces_to_all");
+  result.has_sharded_runs = flag_of(node, "sharded_runs");
   result.has_host_optimizer_of_shards = flag_of(node, "host_optimizer_of_shards");
   return result;
 }

@@ -25,6 +25,8 @@ struct RunFramework {
   RunBehaviour behaviour;
   CoefficientValues priors;
   bool has_host_optimizer_of_shards = false;  // the host updates parameters that are sharded
+  std::vector<DataParallelKind> searched;     // what a search tries of it
+  bool has_sharded_runs = false;              // runs that it was fitted to had sharded parameters
 };
 
 /// A model whose table leaves out what decides its time.

@@ -186,33 +186,38 @@ RunCalibration calibrated_runs(std::span<const TrainingRun> runs, const std::str
   return calibration;
 }
 
-FamilyChoice family_choice(const TrainingRun& run, const RunCalibration& calibration) {
+RunBasis basis_of(const TrainingRun& run, const RunCalibration& calibration) {
   const FamilyFit* const family = nearest_family(calibration, run);
+  RunBasis basis;
+  basis.spread = k_uncalibrated_spread;
   if (family == nullptr) {
-    return {start_of(run), k_uncalibrated_spread,
-            "uncalibrated: no measured run of this device or framework"};
+    basis.provenance = "uncalibrated: no measured run of this device or framework";
+  } else if (const std::string missing = unseen(*family, run);
+             family->name == run.family && missing.empty()) {
+    basis.spread = family->spread;
+    basis.provenance = fmt::format("calibrated on {} runs of {}", family->rows, family->name);
+  } else {
+    basis.spread = std::max(k_borrowed_spread, family->spread);
+    basis.provenance = fmt::format("borrowed from {}", family->name);
+    if (!missing.empty()) {
+      basis.provenance += fmt::format(", which has not seen {}", missing);
+    }
   }
-  const std::string missing = unseen(*family, run);
-  if (family->name == run.family && missing.empty()) {
-    return {family->coefficients, family->spread,
-            fmt::format("calibrated on {} runs of {}", family->rows, family->name)};
+  if (!run.assumed.empty()) {
+    basis.spread = std::max(k_borrowed_spread, basis.spread);
+    basis.provenance += "; " + run.assumed;
   }
-  return {family->coefficients, std::max(k_borrowed_spread, family->spread),
-          fmt::format("borrowed from {}{}", family->name,
-                      missing.empty() ? "" : fmt::format(", which has not seen {}", missing))};
+  basis.coefficients = family == nullptr ? start_of(run) : family->coefficients;
+  return basis;
 }
 
 RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibration) {
-  FamilyChoice choice = family_choice(run, calibration);
-  if (!run.assumed.empty()) {
-    choice.spread = std::max(k_borrowed_spread, choice.spread);
-    choice.provenance += "; " + run.assumed;
-  }
+  const RunBasis basis = basis_of(run, calibration);
   RunPrediction prediction;
-  prediction.provenance = choice.provenance;
-  prediction.seconds = iteration_time(run, choice.coefficients).total();
-  prediction.low = prediction.seconds * std::exp(-choice.spread);
-  prediction.high = prediction.seconds * std::exp(choice.spread);
+  prediction.provenance = basis.provenance;
+  prediction.seconds = iteration_time(run, basis.coefficients).total();
+  prediction.low = prediction.seconds * std::exp(-basis.spread);
+  prediction.high = prediction.seconds * std::exp(basis.spread);
   prediction.mfu = model_flops(run) / (prediction.seconds * run.hardware.peak);
   prediction.memory_bytes = memory_bytes_of(run);
   return prediction;

@@ -39,6 +39,15 @@ RunCalibration calibrated_runs(std::span<const TrainingRun> runs, const std::str
 /// The same without the spreads, which take five more fits.
 RunCalibration fitted_families(std::span<const TrainingRun> runs, const std::string& source);
 
+/// What a run's time is predicted from.
+struct RunBasis {
+  Coefficients coefficients;
+  double spread = 0;       // of the logarithm: half of the 90 % interval
+  std::string provenance;  // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated"
+};
+/// It does not depend on the run's layout.
+RunBasis basis_of(const TrainingRun& run, const RunCalibration& calibration);
+
 /// A time with its interval and where its coefficients come from.
 struct RunPrediction {
   double seconds = 0;
@@ -48,14 +57,6 @@ struct RunPrediction {
   double memory_bytes = 0;  // of a device
   std::string provenance;   // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated"
 };
-
-/// The coefficients for a run, how far they may be off, and where they come from.
-struct FamilyChoice {
-  Coefficients coefficients;
-  double spread = 0;  // of log(time): 90 % interval
-  std::string provenance;
-};
-FamilyChoice family_choice(const TrainingRun& run, const RunCalibration& calibration);
 
 /// A prediction is calibrated where its family is and has seen its precision, its kind of attention and half
 /// of its sequence's length. Else it is borrowed, from the nearest family of the device, then from any of the

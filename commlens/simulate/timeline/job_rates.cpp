@@ -142,7 +142,7 @@ JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration&
     run.priors = known->priors;
   }
   run.priors.insert(run.priors.end(), framework->priors.begin(), framework->priors.end());
-  const FamilyChoice choice = family_choice(run, calibration);
+  const RunBasis choice = basis_of(run, calibration);
   JobRates result;
   result.with = choice.coefficients;
   result.spread = choice.spread;

@@ -16,6 +16,7 @@
 #include <commlens/app/predict.hpp>
 #include <commlens/app/record.hpp>
 #include <commlens/app/report.hpp>
+#include <commlens/app/search_layouts.hpp>
 #include <commlens/app/simulate.hpp>
 #include <commlens/app/summarise.hpp>
 #include <commlens/app/summary_text.hpp>
@@ -131,6 +132,12 @@ void time_collectives(const std::string& work) {
   job.machine = "dgx_h100";
   const auto simulated = value_of(commlens::simulate(job), "simulate");
   expect(simulated.simulation.seconds.low > 0, "an iteration takes time");
+  commlens::SearchRequest search;
+  search.config = {"1.3B"};
+  search.machine = "dgx_h100";
+  search.ranks = 8;
+  search.global_batch = 64;
+  expect(value_of(commlens::search_layouts(search), "search").answer.ranking.fitting > 0, "layouts fit");
   const std::string sweep = work + "/sweep.csv";
   std::ofstream(sweep)
       << "framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency\n"

@@ -1,0 +1,89 @@
+#include "commlens/app/search_layouts.hpp"
+
+#include <fmt/format.h>
+
+#include "commlens/base/file.hpp"
+#include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/read_config.hpp"
+#include "commlens/machine/machines.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::int64_t k_most_calibration_bytes = std::int64_t{256} << 20;
+
+Result<RunCalibration> calibration_of_search(const std::string& file) {
+  if (file.empty()) {
+    return built_in_calibration();
+  }
+  return read_text_file(file, k_most_calibration_bytes).and_then([&](const std::string& content) {
+    return read_calibration(file, content);
+  });
+}
+
+Result<MatrixPrecision> precision_of(const std::string& name) {
+  if (name == "bf16" || name == "fp16") {
+    return MatrixPrecision::bf16;
+  }
+  if (name == "fp8" || name == "fp4") {
+    return name == "fp8" ? MatrixPrecision::fp8 : MatrixPrecision::fp4;
+  }
+  return failure(fmt::format("--precision {}: choose bf16, fp8 or fp4", name));
+}
+
+Result<SearchQuestion> question_of(const SearchRequest& request, const Job& job, Machine machine) {
+  SearchQuestion question;
+  question.model = job.model;
+  question.machine = std::move(machine);
+  question.ranks = request.ranks;
+  question.framework = request.framework;
+  question.global_batch = request.global_batch > 0 ? request.global_batch : job.global_batch;
+  if (request.sequence > 0) {
+    question.model.sequence = request.sequence;
+  }
+  if (question.global_batch < 1) {
+    return failure(
+        fmt::format("{} does not say how many sequences an iteration trains on; give --global-batch",
+                    request.config.front()));
+  }
+  return precision_of(request.precision).map([&](MatrixPrecision precision) {
+    question.precision = precision;
+    return question;
+  });
+}
+
+Result<SearchQuestion> read_question(const SearchRequest& request) {
+  return find_machine(request.machine).and_then([&](const Machine& machine) {
+    return read_config(request.config, "").and_then(validated).and_then([&](const Job& job) {
+      for (const std::string& warning : job.warnings) {
+        request.events.warn(warning);
+      }
+      return question_of(request, job, machine);
+    });
+  });
+}
+
+}  // namespace
+
+Result<SearchResult> search_layouts(const SearchRequest& request) {
+  return read_question(request).and_then([&](const SearchQuestion& question) {
+    return calibration_of_search(request.calibration).and_then([&](const RunCalibration& calibration) {
+      const std::size_t top = static_cast<std::size_t>(request.top);
+      return search(question, calibration, top).map([&](const SearchAnswer& answer) {
+        return SearchResult{question, answer, top};
+      });
+    });
+  });
+}
+
+Result<ScaleResult> scale_layouts(const SearchRequest& request) {
+  return read_question(request).and_then([&](const SearchQuestion& question) {
+    return calibration_of_search(request.calibration).and_then([&](const RunCalibration& calibration) {
+      return scaled_search(question, calibration).map([&](const ScaleAnswer& answer) {
+        return ScaleResult{question, answer};
+      });
+    });
+  });
+}
+
+}  // namespace commlens

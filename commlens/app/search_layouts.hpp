@@ -1,0 +1,48 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "commlens/app/events.hpp"
+#include "commlens/app/format.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/search/search.hpp"
+
+namespace commlens {
+
+/// A model whose fastest layouts on a machine are wanted.
+struct SearchRequest {
+  std::vector<std::string> config;  // what predict takes; its layout is not used
+  std::string machine;              // a name of commlens machines, or a file
+  std::int64_t ranks = 0;           // devices
+  std::int64_t global_batch = 0;    // sequences of an iteration; 0: the configuration's
+  std::int64_t sequence = 0;        // tokens; 0: the model's
+  std::string framework;            // whose behaviour; empty: the one that the device was measured with
+  std::string precision = "bf16";   // of matrix products: bf16, fp8, fp4
+  std::string calibration;          // of calibrate --rows; empty: the one that the program brings
+  std::int64_t top = 10;            // layouts that are listed
+  Events events;
+};
+
+/// The fastest layouts, by time.
+struct SearchResult {
+  SearchQuestion question;
+  SearchAnswer answer;
+  std::size_t top = 10;
+};
+/// Fails on what cannot be read, without a global batch, and, naming what binds, where no layout is possible.
+Result<SearchResult> search_layouts(const SearchRequest& request);
+
+/// The fastest layout on each number of devices, doubling up to the request's.
+struct ScaleResult {
+  SearchQuestion question;
+  ScaleAnswer answer;
+};
+Result<ScaleResult> scale_layouts(const SearchRequest& request);
+
+/// What is listed, why, what binds and what one change would give; JSON as schema commlens.search/1; CSV of
+/// the list.
+std::string rendered(const SearchResult& result, Format format, const TextStyle& style = {});
+/// A row for each number of devices; JSON as schema commlens.search_scaling/1.
+std::string rendered(const ScaleResult& result, Format format, const TextStyle& style = {});
+
+}  // namespace commlens

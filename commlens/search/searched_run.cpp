@@ -1,0 +1,239 @@
+#include "commlens/search/searched_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "commlens/simulate/known_names.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr double k_gib = 1024.0 * 1024 * 1024;
+
+double value_of(const std::optional<Quantity>& quantity) { return quantity ? quantity->value : 0; }
+
+const Accelerator* accelerator_of_machine(const Machine& machine) {
+  return find_accelerator(machine.processor.name, value_of(machine.processor.memory));
+}
+
+double peak_of(const Machine& machine) {
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const auto& [type, peak] : machine.processor.peaks) {
+      if (type == dtype) {
+        return peak.value * 1e12;
+      }
+    }
+  }
+  return 0;
+}
+
+std::int64_t devices_of_node(const Machine& machine) {
+  return std::max<std::int64_t>(std::llround(machine.ranks_per_node.value), 1);
+}
+
+/// The first number that a time needs and the machine lacks; empty: it has all.
+std::string missing_of(const Machine& machine, const RunHardware& hardware, std::int64_t ranks) {
+  return hardware.peak <= 0                               ? "processor.peaks of bf16 or fp16"
+         : hardware.memory_bandwidth <= 0                 ? "processor.memory_bandwidth"
+         : value_of(machine.processor.memory) <= 0        ? "processor.memory"
+         : hardware.link <= 0 && hardware.domain > 1      ? "scale_up.bandwidth"
+         : hardware.network <= 0 && ranks > hardware.node ? "scale_out.nics and scale_out.bandwidth"
+                                                          : "";
+}
+
+Result<void> check_ranks(const Machine& machine, std::int64_t ranks) {
+  const std::int64_t node = devices_of_node(machine);
+  if (machine.nodes && ranks > node * std::llround(machine.nodes->value)) {
+    return failure(fmt::format("--gpus {}: {} has {} devices, {} nodes of {}", ranks, machine.name,
+                               node * std::llround(machine.nodes->value), machine.nodes->value, node));
+  }
+  if (ranks > node && ranks % node != 0) {
+    return failure(
+        fmt::format("--gpus {}: nodes of {} have {} devices; take a multiple", ranks, machine.name, node));
+  }
+  return {};
+}
+
+const RunFramework* framework_named_in_list(const std::string& name) {
+  for (const RunFramework& each : known_names().frameworks) {
+    if (each.name == name) {
+      return &each;
+    }
+  }
+  return nullptr;
+}
+
+bool splits_optimizer(const RunFramework& framework) {
+  return std::find(framework.searched.begin(), framework.searched.end(), DataParallelKind::optimizer) !=
+         framework.searched.end();
+}
+
+std::string framework_of_family(const FamilyFit& family) {
+  return family.name.substr(family.name.rfind(", ") + 2);
+}
+
+const RunFramework* usual_framework(const RunCalibration& calibration, const std::string& gpu) {
+  for (const bool any_device : {false, true}) {
+    std::map<std::string, std::int64_t> runs;
+    for (const FamilyFit& family : calibration.families) {
+      const RunFramework* const framework = framework_named_in_list(framework_of_family(family));
+      if ((any_device || family.gpu == gpu) && framework != nullptr && splits_optimizer(*framework)) {
+        runs[framework->name] += family.rows;
+      }
+    }
+    const auto most = std::max_element(runs.begin(), runs.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most != runs.end()) {
+      return framework_named_in_list(most->first);
+    }
+  }
+  return &known_names().frameworks.back();
+}
+
+/// By its name here, or by the words that a table would have.
+Result<const RunFramework*> asked_framework(const SearchQuestion& question, const RunCalibration& calibration,
+                                            const std::string& gpu) {
+  if (question.framework.empty()) {
+    return usual_framework(calibration, gpu);
+  }
+  const RunFramework* const named = framework_named_in_list(question.framework);
+  const RunFramework& found = named != nullptr ? *named : find_framework(question.framework);
+  if (named == nullptr && found.words.empty()) {
+    return failure(
+        fmt::format("--framework {}: choose {}", question.framework, fmt::join(search_frameworks(), ", ")));
+  }
+  return &found;
+}
+
+/// The family that was fitted to this device, network and framework; else a name that none has.
+std::string family_of_search(const RunCalibration& calibration, const RunHardware& hardware,
+                             const std::string& framework) {
+  const auto exists = [&](const std::string& name) {
+    return std::any_of(calibration.families.begin(), calibration.families.end(),
+                       [&](const FamilyFit& family) { return family.name == name; });
+  };
+  const std::string plain = fmt::format("{}, {}", hardware.gpu, framework);
+  const std::string networked =
+      fmt::format("{}, {:g} Gb/s, {}", hardware.gpu, hardware.network * 8 / 1e9, framework);
+  const auto& known = known_names().accelerators;
+  const auto device = std::find_if(known.begin(), known.end(),
+                                   [&](const Accelerator& each) { return each.name == hardware.gpu; });
+  const bool has_usual_network =
+      device != known.end() &&
+      std::abs(device->hardware.network - hardware.network) < 1e-3 * hardware.network;
+  return exists(plain) && has_usual_network && !exists(networked) ? plain : networked;
+}
+
+bool is_unseen(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind) {
+  return is_sharded(kind) && !searched.has_sharded_runs && basis.provenance.starts_with("calibrated");
+}
+
+}  // namespace
+
+std::vector<std::string> search_frameworks() {
+  std::vector<std::string> names;
+  for (const RunFramework& each : known_names().frameworks) {
+    if (std::find(names.begin(), names.end(), each.name) == names.end()) {
+      names.push_back(each.name);
+    }
+  }
+  return names;
+}
+
+Result<RunHardware> hardware_of(const Machine& machine, std::int64_t ranks) {
+  if (const Result<void> fits = check_ranks(machine, ranks); !fits) {
+    return tl::unexpected(fits.error());
+  }
+  const Accelerator* const known = accelerator_of_machine(machine);
+  const std::int64_t node = devices_of_node(machine);
+  RunHardware hardware = known == nullptr ? RunHardware() : known->hardware;
+  if (known == nullptr) {
+    hardware.gpu = machine.processor.name;
+    hardware.peak = peak_of(machine);
+  }
+  hardware.memory_gb = value_of(machine.processor.memory);
+  hardware.memory_bandwidth = machine.processor.memory_bandwidth
+                                  ? machine.processor.memory_bandwidth->value * 1e9
+                                  : hardware.memory_bandwidth;
+  if (const bool has_switch = machine.up.kind == "nvswitch";
+      machine.up.bandwidth && (known == nullptr || has_switch)) {
+    hardware.link = machine.up.bandwidth->value * 1e9;
+    hardware.pair_link = 0;
+  }
+  if (machine.out.nics && machine.out.bandwidth) {
+    hardware.network =
+        machine.out.nics->value * machine.out.bandwidth->value * 1e9 / static_cast<double>(node);
+  }
+  // Stragglers are counted by hosts, of which a large domain has many.
+  hardware.node = known != nullptr && node >= 64 ? known->hardware.node : node;
+  hardware.domain = std::min(node, ranks);
+  const std::string missing = missing_of(machine, hardware, ranks);
+  return missing.empty()
+             ? Result<RunHardware>(std::move(hardware))
+             : failure(fmt::format("machine {}: has no {}, which times need", machine.name, missing));
+}
+
+RunModel run_model(const ModelConfig& model) {
+  RunModel run;
+  run.name = model.name;
+  run.layers = model.layers;
+  run.hidden = model.hidden;
+  run.heads = model.heads;
+  run.kv_heads = model.kv_heads;
+  run.head_dim = model.head_dim;
+  run.ffn = model.ffn_hidden;
+  run.vocab = model.vocab;
+  run.sequence = model.sequence;
+  run.is_gated = model.gated_mlp;
+  run.has_tied_embeddings = model.tied_embeddings;
+  run.has_latent_attention = model.latent.is_used();
+  run.experts = model.experts;
+  run.top_k = model.top_k;
+  run.expert_ffn = model.experts > 1 ? model.expert_hidden() : 0;
+  run.shared_experts = model.shared_experts;
+  run.dense_layers = model.dense_layers;
+  return run;
+}
+
+Result<SearchedRun> searched_run(const SearchQuestion& question, const RunCalibration& calibration) {
+  return hardware_of(question.machine, question.ranks).and_then([&](const RunHardware& hardware) {
+    return asked_framework(question, calibration, hardware.gpu).map([&](const RunFramework* framework) {
+      SearchedRun searched;
+      searched.framework = framework->name;
+      searched.has_sharded_runs = framework->has_sharded_runs;
+      searched.memory_limit = hardware.memory_gb * k_gib;
+      searched.space.kinds = framework->searched;
+      searched.space.has_host_optimizer_of_shards = framework->has_host_optimizer_of_shards;
+      TrainingRun& base = searched.base;
+      base.model = run_model(question.model);
+      base.hardware = hardware;
+      base.behaviour = framework->behaviour;
+      base.behaviour.precision = question.precision;
+      base.layout.ranks = question.ranks;
+      base.layout.global_batch = question.global_batch;
+      if (const Accelerator* const known = accelerator_of_machine(question.machine); known != nullptr) {
+        base.priors = known->priors;
+      }
+      base.priors.insert(base.priors.end(), framework->priors.begin(), framework->priors.end());
+      base.family = family_of_search(calibration, hardware, framework->name);
+      return searched;
+    });
+  });
+}
+
+double spread_of(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind) {
+  // As of what else a family has not seen (docs/time-model.md#how-sure-iteration-times-are).
+  return is_unseen(searched, basis, kind) ? std::max(basis.spread, std::log(1.3)) : basis.spread;
+}
+
+std::string provenance_of(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind) {
+  return is_unseen(searched, basis, kind)
+             ? fmt::format("borrowed from {}, which has not seen sharded parameters", searched.base.family)
+             : basis.provenance;
+}
+
+}  // namespace commlens
