@@ -22,7 +22,10 @@ Result<Library> library_on(const std::string& name, const Machine& machine, cons
   const bool is_amd = machine.processor.architecture == Architecture::cdna2 ||
                       machine.processor.architecture == Architecture::cdna3;
   const std::string usual = is_amd ? "rccl" : "nccl";
-  return library_from(name.empty() ? usual : name).map([&](Library library) {
+  return library_from(name.empty() ? usual : name).and_then([&](Library library) -> Result<Library> {
+    if (const Result<void> runs = check_runs_on(library.name, machine); !name.empty() && !runs) {
+      return tl::unexpected(runs.error());
+    }
     if (library.version.empty()) {
       const bool is_lent = machine.calibrations.empty() && lender != nullptr;
       library.version = default_version(is_lent ? *lender : machine, library.name);

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "commlens/simulate/known_names.hpp"
+#include "commlens/simulate/machine_hardware.hpp"
 
 namespace commlens {
 namespace {
@@ -15,25 +16,6 @@ namespace {
 constexpr double k_gib = 1024.0 * 1024 * 1024;
 
 double value_of(const std::optional<Quantity>& quantity) { return quantity ? quantity->value : 0; }
-
-const Accelerator* accelerator_of_machine(const Machine& machine) {
-  return find_accelerator(machine.processor.name, value_of(machine.processor.memory));
-}
-
-double peak_of(const Machine& machine) {
-  for (const DType dtype : {DType::bf16, DType::fp16}) {
-    for (const auto& [type, peak] : machine.processor.peaks) {
-      if (type == dtype) {
-        return peak.value * 1e12;
-      }
-    }
-  }
-  return 0;
-}
-
-std::int64_t devices_of_node(const Machine& machine) {
-  return std::max<std::int64_t>(std::llround(machine.ranks_per_node.value), 1);
-}
 
 /// The first number that a time needs and the machine lacks; empty: it has all.
 std::string missing_of(const Machine& machine, const RunHardware& hardware, std::int64_t ranks) {
@@ -46,7 +28,7 @@ std::string missing_of(const Machine& machine, const RunHardware& hardware, std:
 }
 
 Result<void> check_ranks(const Machine& machine, std::int64_t ranks) {
-  const std::int64_t node = devices_of_node(machine);
+  const std::int64_t node = ranks_on_node(machine);
   if (machine.nodes && ranks > node * std::llround(machine.nodes->value)) {
     return failure(fmt::format("--gpus {}: {} has {} devices, {} nodes of {}", ranks, machine.name,
                                node * std::llround(machine.nodes->value), machine.nodes->value, node));
@@ -148,29 +130,7 @@ Result<RunHardware> hardware_of(const Machine& machine, std::int64_t ranks) {
   if (const Result<void> fits = check_ranks(machine, ranks); !fits) {
     return tl::unexpected(fits.error());
   }
-  const Accelerator* const known = accelerator_of_machine(machine);
-  const std::int64_t node = devices_of_node(machine);
-  RunHardware hardware = known == nullptr ? RunHardware() : known->hardware;
-  if (known == nullptr) {
-    hardware.gpu = machine.processor.name;
-    hardware.peak = peak_of(machine);
-  }
-  hardware.memory_gb = value_of(machine.processor.memory);
-  hardware.memory_bandwidth = machine.processor.memory_bandwidth
-                                  ? machine.processor.memory_bandwidth->value * 1e9
-                                  : hardware.memory_bandwidth;
-  if (const bool has_switch = machine.up.kind == "nvswitch";
-      machine.up.bandwidth && (known == nullptr || has_switch)) {
-    hardware.link = machine.up.bandwidth->value * 1e9;
-    hardware.pair_link = 0;
-  }
-  if (machine.out.nics && machine.out.bandwidth) {
-    hardware.network =
-        machine.out.nics->value * machine.out.bandwidth->value * 1e9 / static_cast<double>(node);
-  }
-  // Stragglers are counted by hosts, of which a large domain has many.
-  hardware.node = known != nullptr && node >= 64 ? known->hardware.node : node;
-  hardware.domain = std::min(node, ranks);
+  RunHardware hardware = machine_hardware(machine, ranks);
   const std::string missing = missing_of(machine, hardware, ranks);
   return missing.empty()
              ? Result<RunHardware>(std::move(hardware))
@@ -215,7 +175,7 @@ Result<SearchedRun> searched_run(const SearchQuestion& question, const RunCalibr
       base.behaviour.precision = question.precision;
       base.layout.ranks = question.ranks;
       base.layout.global_batch = question.global_batch;
-      if (const Accelerator* const known = accelerator_of_machine(question.machine); known != nullptr) {
+      if (const Accelerator* const known = accelerator_of(question.machine); known != nullptr) {
         base.priors = known->priors;
       }
       base.priors.insert(base.priors.end(), framework->priors.begin(), framework->priors.end());

@@ -33,10 +33,8 @@ struct SearchedRun {
   bool has_sharded_runs = false;  // the framework was fitted to runs with sharded parameters, among others
 };
 
-/// The devices of a machine file as runs have them. Peaks and links of a known device are those that
-/// coefficients were fitted with, except where a switch connects a node; memory, its bandwidth, the network
-/// and the size of a node are the machine's. Fails where the machine lacks a number, and for more devices
-/// than it has or that fill no nodes.
+/// The devices of a machine (machine_hardware()). Fails where the machine lacks a number, and for more
+/// devices than it has or that fill no nodes.
 Result<RunHardware> hardware_of(const Machine& machine, std::int64_t ranks);
 
 /// The model as runs have it.

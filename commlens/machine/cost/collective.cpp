@@ -260,19 +260,11 @@ Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, c
   return *time;
 }
 
-/// NCCL is for GPUs of its maker, RCCL for those of the other.
-bool runs_on(const std::string& library, Architecture architecture) {
-  const bool is_amd = architecture == Architecture::cdna2 || architecture == Architecture::cdna3;
-  return library == "mpi" || (architecture != Architecture::other && is_amd == (library == "rccl"));
-}
-
 Result<void> check_query(const CostQuery& query) {
   const TimedCall& call = query.call;
   const Machine& machine = *query.machine;
-  if (!runs_on(query.library.name, machine.processor.architecture)) {
-    return failure(
-        fmt::format("{} does not run on {} ({}); times of another library need a sweep, commlens calibrate",
-                    query.library.name, machine.name, machine.processor.name));
+  if (const Result<void> runs = check_runs_on(query.library.name, machine); !runs) {
+    return runs;
   }
   if (call.op == CommKind::barrier || call.op == CommKind::other) {
     return failure(fmt::format("{} has no time model", name_of(call.op)));
@@ -324,6 +316,19 @@ Result<std::vector<TimedCandidate>> mpi_times(const CostQuery& query) {
 }
 
 }  // namespace
+
+bool runs_on(const std::string& library, Architecture architecture) {
+  const bool is_amd = architecture == Architecture::cdna2 || architecture == Architecture::cdna3;
+  return library == "mpi" || (architecture != Architecture::other && is_amd == (library == "rccl"));
+}
+
+Result<void> check_runs_on(const std::string& library, const Machine& machine) {
+  return runs_on(library, machine.processor.architecture)
+             ? Result<void>()
+             : failure(fmt::format(
+                   "{} does not run on {} ({}); times of another library need a sweep, commlens calibrate",
+                   library, machine.name, machine.processor.name));
+}
 
 std::string_view name_of(TimeSource source) {
   constexpr std::array<std::string_view, 4> names = {"measured", "calibrated", "borrowed", "uncalibrated"};

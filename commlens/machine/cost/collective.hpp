@@ -61,6 +61,12 @@ Result<CollectiveTime> time_of_pair(const Machine& machine, const Library& libra
 /// The release that a machine's calibrations are of; without any, the newest that has a table here.
 std::string default_version(const Machine& machine, std::string_view library);
 
+/// Whether the library carries calls out on such processors: NCCL on GPUs of its maker, RCCL on those of the
+/// other, MPI on all.
+bool runs_on(const std::string& library, Architecture architecture);
+/// Fails where it does not.
+Result<void> check_runs_on(const std::string& library, const Machine& machine);
+
 /// Below this no algorithm can be, us: what each rank, or each node, must send over its links. NVLS lets the
 /// switch add, so that ranks send the message once.
 double least_us(const Machine& machine, const TimedCall& call, std::string_view algorithm);

@@ -8,13 +8,13 @@
 
 #include "commlens/machine/cost/comm_graph.hpp"
 #include "commlens/simulate/known_names.hpp"
+#include "commlens/simulate/machine_hardware.hpp"
 
 namespace commlens {
 namespace {
 
 constexpr double k_gb = 1e9;
 constexpr double k_tera = 1e12;
-constexpr double k_gib_in_gb = 1.073741824;
 constexpr double k_half_peak =
     0.5;  // of fp32 products in TF32 over 16 bit, where a machine file does not say
 
@@ -25,11 +25,6 @@ std::optional<double> peak_of(const Machine& machine, DType dtype) {
     }
   }
   return std::nullopt;
-}
-
-double peak_of_16_bit(const Machine& machine) {
-  const std::optional<double> bf16 = peak_of(machine, DType::bf16);
-  return bf16 ? *bf16 : peak_of(machine, DType::fp16).value_or(0);
 }
 
 /// Kernels of one layer, forward and backward: what launches are spread over.
@@ -108,37 +103,14 @@ struct KernelSeconds {
 
 }  // namespace
 
-RunHardware run_hardware(const Machine& machine) {
-  RunHardware hardware;
-  const double memory_gb = machine.processor.memory ? machine.processor.memory->value : 0;
-  const Accelerator* const known = find_accelerator(machine.processor.name, memory_gb);
-  hardware.gpu = known != nullptr ? known->name : machine.processor.name;
-  hardware.processors = known != nullptr ? known->hardware.processors : 1;
-  hardware.pair_link = known != nullptr ? known->hardware.pair_link : 0;
-  hardware.memory_gb = memory_gb * k_gib_in_gb;
-  hardware.peak = peak_of_16_bit(machine);
-  hardware.memory_bandwidth =
-      machine.processor.memory_bandwidth ? machine.processor.memory_bandwidth->value * k_gb : 0;
-  const double ranks = machine.ranks_per_node.value;
-  hardware.node = static_cast<std::int64_t>(ranks);
-  hardware.domain = hardware.node;
-  hardware.link = machine.up.bandwidth ? machine.up.bandwidth->value * k_gb : 0;
-  hardware.network = machine.out.nics && machine.out.bandwidth
-                         ? machine.out.nics->value * machine.out.bandwidth->value * k_gb / ranks
-                         : 0;
-  return hardware;
-}
-
 JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration& calibration) {
   TrainingRun run;
-  run.hardware = run_hardware(machine);
+  run.hardware = machine_hardware(machine, job.layout.ranks);
   run.model.sequence = job.model.sequence;
   run.behaviour.has_fused_attention = job.train.attention != Attention::eager;
   const auto [framework, family] = measured_family(job.framework, run.hardware, calibration);
   run.family = family;
-  const Accelerator* const known =
-      find_accelerator(machine.processor.name, run.hardware.memory_gb / k_gib_in_gb);
-  if (known != nullptr) {
+  if (const Accelerator* const known = accelerator_of(machine); known != nullptr) {
     run.priors = known->priors;
   }
   run.priors.insert(run.priors.end(), framework->priors.begin(), framework->priors.end());
@@ -148,8 +120,10 @@ JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration&
   result.spread = choice.spread;
   result.provenance = choice.provenance;
   result.rates = rates_of(run.hardware, choice.coefficients);
-  result.peak_of_dtype = peak_of(machine, job.train.dtype)
-                             .value_or(result.rates.peak * (size_of(job.train.dtype) > 2 ? k_half_peak : 1));
+  const double peak = stated_peak(machine) > 0 ? stated_peak(machine) : run.hardware.peak;
+  const bool is_wide = size_of(job.train.dtype) > 2;
+  result.peak_of_dtype = peak_of(machine, job.train.dtype).value_or(peak * (is_wide ? k_half_peak : 1));
+  result.slower = is_wide ? peak / result.peak_of_dtype : 1;
   const double kernels = kernels_of_layer(job);
   result.kernel_launch = choice.coefficients[Coefficient::layer_launch] * 1e-6 / kernels;
   result.kernel_floor = choice.coefficients[Coefficient::launch_floor] * 1e-6 / kernels;
@@ -183,7 +157,7 @@ double accumulation_seconds(const JobRates& rates, const PlanWork& work) {
 }  // namespace
 
 double work_seconds(const JobRates& rates, const PlanWork& work) {
-  const double slower = size_of(work.dtype) > 2 ? rates.rates.peak / rates.peak_of_dtype : 1;
+  const double slower = size_of(work.dtype) > 2 ? rates.slower : 1;
   const KernelSeconds seconds_of{rates.rates, slower, work.dtype};
   double seconds = 0;
   for (const Kernel& kernel : work.kernels) {

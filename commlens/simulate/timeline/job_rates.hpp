@@ -15,7 +15,8 @@ namespace commlens {
 struct JobRates {
   ComputeRates rates;
   Coefficients with;                   // of the family
-  double peak_of_dtype = 0;            // FLOP/s of the model's element type
+  double peak_of_dtype = 0;            // FLOP/s of the model's element type, as the machine states it
+  double slower = 1;                   // products of that type, over those of 16 bit
   double kernel_launch = 0;            // seconds, of each kernel: its part of what a layer's launches take
   double kernel_floor = 0;             // seconds that a kernel takes at least, for the same reason
   double repeated = 1;                 // how much of the forward pass recomputation repeats
@@ -29,9 +30,6 @@ struct JobRates {
 /// The rates of the family of runs nearest to the job's device and framework
 /// (docs/time-model.md#coefficients).
 JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration& calibration);
-
-/// The devices of a machine, as the closed form of iterations takes them.
-RunHardware run_hardware(const Machine& machine);
 
 /// Seconds of the kernels of a work, one after the other, with their launches; with adding gradients up,
 /// where there are several micro-batches.

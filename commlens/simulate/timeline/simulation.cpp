@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/simulate/machine_hardware.hpp"
 #include "commlens/simulate/timeline/account.hpp"
 #include "commlens/simulate/timeline/call_times.hpp"
 #include "commlens/simulate/timeline/job_rates.hpp"
@@ -62,7 +63,9 @@ class Simulator {
     Simulation simulation;
     simulation.iteration = iterations_.back();
     simulation.compute_provenance = rates_.provenance;
-    simulation.library = fmt::format("{} {}", options_.library.name, options_.library.version);
+    simulation.library = runs_on(options_.library.name, options_.machine->processor.architecture)
+                             ? fmt::format("{} {}", options_.library.name, options_.library.version)
+                             : "calls by the links alone";
     simulation.classes = static_cast<std::int64_t>(ranks_.classes.size());
     std::string error;
     for (const Ends& ends : k_runs) {
@@ -262,7 +265,7 @@ class Simulator {
 };
 
 Result<void> check(const Plan& plan, const Machine& machine) {
-  const RunHardware hardware = run_hardware(machine);
+  const RunHardware hardware = machine_hardware(machine, plan.job.layout.ranks);
   if (hardware.peak <= 0 || hardware.memory_bandwidth <= 0) {
     return failure(fmt::format("machine {}: processor needs {} to time kernels", machine.name,
                                hardware.peak <= 0 ? "peaks of bf16 or fp16" : "memory_bandwidth"));
