@@ -200,17 +200,19 @@ PassTime backward_pass(const TrainingRun& run, const Coefficients& with, const P
   return pass;
 }
 
-PassTime repeated_pass(const TrainingRun& run, const Coefficients& with, const PassTime& forward) {
+PassTime repeated_pass(const TrainingRun& run, const Coefficients& with, const PassTime& forward,
+                       bool has_experts) {
   PassTime pass;
   if (run.behaviour.recompute == Recompute::selective) {
     pass.attention = forward.attention;
   } else if (run.behaviour.recompute == Recompute::full) {
-    const double share = run.behaviour.fitted_recompute > 0 ? with[Coefficient::recompute] : 1;
     pass = forward;
-    pass.gemm *= share;
-    pass.attention *= share;
-    pass.memory *= share;
-    pass.launch *= share;
+    // The last product's result is no input of any gradient (torch.utils.checkpoint, early_stop). That of
+    // experts is: it is weighted.
+    if (run.behaviour.stops_repeating_early && !has_experts) {
+      pass.gemm -= gemm_seconds(rates_of(run.hardware, with), layer_products(run, false).back(),
+                                run.behaviour.precision);
+    }
   }
   return pass;
 }
@@ -232,7 +234,7 @@ ComputeRates rates_of(const RunHardware& hardware, const Coefficients& with) {
 LayerTime layer_time(const TrainingRun& run, const Coefficients& with, bool has_experts) {
   LayerTime layer;
   layer.forward = forward_pass(run, with, has_experts);
-  layer.repeated = repeated_pass(run, with, layer.forward);
+  layer.repeated = repeated_pass(run, with, layer.forward, has_experts);
   layer.backward = backward_pass(run, with, layer.forward, has_experts);
   return layer;
 }

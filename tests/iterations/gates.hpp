@@ -14,7 +14,7 @@ struct Gate {
   std::string split;
   double limit = 0;      // of the mean error, %
   double p90_limit = 0;  // 0: none
-  bool is_met = true;    // false: not reached yet; reported
+  bool is_met = true;    // false: not reached; reported
   std::function<Comparison()> compare;
 };
 const std::vector<Gate>& iteration_gates();

@@ -49,10 +49,11 @@ TEST_F(IterationTimes, OrderLayoutsAsMeasured) {
 
 struct KnownTime {
   const char* id;
-  double prototype;  // seconds, of another program with the same formulas
+  double prototype;  // seconds, of another program with nearly the same formulas
 };
 
-/// docs/time-model.md#iterations lists these; the other program's coefficients are its own.
+/// The other program's coefficients are its own, and it has no divided products, no repeated pass without its
+/// last product and another time of an iteration beside everything else.
 constexpr KnownTime k_known[] = {{"internevo-0008", 7.1960},          {"internevo-0016", 4.4624},
                                  {"internevo-0042", 1.8192},          {"llm-foundry-0001", 16.0111},
                                  {"llm-foundry-0077", 1.7083},        {"llm-foundry-0091", 124.4131},
@@ -62,12 +63,12 @@ constexpr KnownTime k_known[] = {{"internevo-0008", 7.1960},          {"internev
                                  {"argonne-aurora-0018", 33.5796},    {"simumax-b200-0004", 0.2739},
                                  {"simumax-b200-0023", 4.3650}};
 
-TEST_F(IterationTimes, AreThoseOfAnotherProgramWithTheSameFormulas) {
+TEST_F(IterationTimes, AreNearThoseOfAnotherProgram) {
   for (const KnownTime& known : k_known) {
     for (const TrainingRun& run : measured_runs().strict) {
       if (run.id == known.id) {
         const double seconds = predicted_run(run, built_in_calibration()).seconds;
-        EXPECT_NEAR(seconds / known.prototype, 1, 0.025) << known.id << ": " << seconds;
+        EXPECT_NEAR(seconds / known.prototype, 1, 0.065) << known.id << ": " << seconds;
       }
     }
   }

@@ -23,7 +23,8 @@ struct ComputeRates {
 };
 
 /// Seconds of `gemm.count` products:
-///   2 m n k / (P e0) (1 + k0/k) (1 + w (ceil(W)/W - 1)), W = ceil(m/128) ceil(n/256) / processors.
+///   2 m n k / (P e0) (1 + k0/k) (1 + w (ceil(W)/W - 1)), W = ceil(m/128) ceil(n/256) / processors,
+/// where a product of long inner dimension may be divided along it into parts that fill waves better.
 /// fp8 has 2 P e8 and 2 k0, fp4 1.5 times the rate of fp8 (not measured).
 /// Source: docs/time-model.md#kernels, measured on tables of A100 products (error 3.3 %).
 double gemm_seconds(const ComputeRates& rates, const Gemm& gemm, MatrixPrecision precision);
