@@ -246,7 +246,8 @@ IterationTime iteration_time(const TrainingRun& run, const Coefficients& with) {
   IterationTime time;
   time.tensor = micro_batches * stage.exposed;
   time.compute = micro_batches * (slowest - stage.exposed - stage.sharding);
-  time.bubble = filling * rested(run) + pipeline_messages(run, with);
+  time.bubble = filling * rested(run);
+  time.stages = pipeline_messages(run, with);
   time.data = data_seconds(run, with, stage) + tied_seconds(run, with) + micro_batches * stage.sharding;
   time.optimizer = optimizer_seconds(run, with, stage);
   time.other = with[Coefficient::step] * 1e-3 +

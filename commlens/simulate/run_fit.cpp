@@ -49,8 +49,8 @@ Vector solved(std::vector<Vector> matrix, Vector right) {
 class Problem {
  public:
   Problem(std::span<const TrainingRun* const> runs, const Coefficients& start,
-          const std::vector<Coefficient>& fitted)
-      : runs_(runs), start_(start), fitted_(fitted) {}
+          const std::vector<Coefficient>& fitted, const RunSeconds& seconds)
+      : runs_(runs), start_(start), fitted_(fitted), seconds_(seconds) {}
 
   Vector start() const {
     Vector logs;
@@ -80,7 +80,7 @@ class Problem {
     Vector errors;
     errors.reserve(runs_.size());
     for (const TrainingRun* const run : runs_) {
-      errors.push_back(std::log(iteration_time(*run, values).total() / *run->seconds));
+      errors.push_back(std::log(seconds_(*run, values) / *run->seconds));
     }
     return errors;
   }
@@ -135,6 +135,7 @@ class Problem {
   std::span<const TrainingRun* const> runs_;
   const Coefficients& start_;
   const std::vector<Coefficient>& fitted_;
+  const RunSeconds& seconds_;
 };
 
 /// The nearest minimum, and its cost.
@@ -232,6 +233,10 @@ std::vector<Coefficient> coefficients_of(std::span<const TrainingRun* const> run
   return fitted;
 }
 
+double closed_form_seconds(const TrainingRun& run, const Coefficients& with) {
+  return iteration_time(run, with).total();
+}
+
 Coefficients start_of(const TrainingRun& run) {
   Coefficients start;
   start.set(run.priors);
@@ -239,9 +244,9 @@ Coefficients start_of(const TrainingRun& run) {
 }
 
 RunFit fit_runs(std::span<const TrainingRun* const> runs, const Coefficients& start,
-                const std::vector<Coefficient>& fitted) {
+                const std::vector<Coefficient>& fitted, const RunSeconds& seconds) {
   COMMLENS_CHECK(!runs.empty(), "a fit needs measured runs");
-  const Problem problem(runs, start, fitted);
+  const Problem problem(runs, start, fitted, seconds);
   // Launches have two minima: hidden behind the floor, or beside the kernels.
   Vector best;
   double least = std::numeric_limits<double>::infinity();
