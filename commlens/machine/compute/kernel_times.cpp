@@ -8,14 +8,12 @@
 namespace commlens {
 namespace {
 
-// Tiles of the largest products, and what heads of up to 64 cost over longer ones (docs/time-model.md).
+// Tiles of the largest products (docs/time-model.md).
 constexpr std::int64_t k_tile_rows = 128;
 constexpr std::int64_t k_tile_columns = 256;
 // A product may be divided along its inner dimension (split-K): so many parts, none shorter than this.
 constexpr std::int64_t k_most_parts = 8;
 constexpr std::int64_t k_least_part = 4096;
-constexpr std::int64_t k_short_head = 64;
-constexpr double k_short_head_factor = 1.15;
 constexpr double k_fused_backward = 2.5;  // five products instead of two
 constexpr double k_fp4_over_fp8 = 1.5;
 
@@ -59,8 +57,7 @@ double attention_seconds(const ComputeRates& rates, const AttentionKernel& kerne
     return kernel.is_backward ? 2 * forward : forward;
   }
   const double computed = kernel.is_causal ? flops / 2 : flops;
-  const double forward = computed / (rates.peak * rates.attention_efficiency) *
-                         (kernel.head_dim <= k_short_head ? k_short_head_factor : 1);
+  const double forward = computed / (rates.peak * rates.attention_efficiency);
   return kernel.is_backward ? k_fused_backward * forward : forward;
 }
 

@@ -29,8 +29,8 @@ struct ComputeRates {
 /// Source: docs/time-model.md#kernels, measured on tables of A100 products (error 3.3 %).
 double gemm_seconds(const ComputeRates& rates, const Gemm& gemm, MatrixPrecision precision);
 
-/// Seconds of one attention kernel. Fused: half of the products, where causal, at their own efficiency, 1.15
-/// as long for heads of up to 64; backward 2.5 times as long. Else: all products as matrix products and
+/// Seconds of one attention kernel. Fused: half of the products, where causal, at their own efficiency;
+/// backward 2.5 times as long. Else: all products as matrix products and
 /// `score_bytes` / 3 for each score; backward twice.
 double attention_seconds(const ComputeRates& rates, const AttentionKernel& kernel);
 
