@@ -45,7 +45,11 @@ struct RunPrediction {
   double low = 0;
   double high = 0;
   double mfu = 0;           // share of the peak that the model's mathematics make up
+  double mfu_low = 0;
+  double mfu_high = 0;
   double memory_bytes = 0;  // of a device
+  double memory_low = 0;
+  double memory_high = 0;
   std::string provenance;   // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated"
 };
 

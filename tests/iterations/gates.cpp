@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 namespace commlens::test_support {
 namespace {
 
@@ -95,6 +97,30 @@ double median_of_sorted(std::vector<double> values) {
 const std::vector<Gate>& iteration_gates() {
   static const std::vector<Gate> gates = make_gates();
   return gates;
+}
+
+std::string other_drawings() {
+  const auto pipelines = [](const TrainingRun& run) { return is_pipeline(run); };
+  const auto zero3 = [](const TrainingRun& run) { return !is_pipeline(run); };
+  struct Drawn {
+    std::string name;
+    std::vector<TrainingRun> runs;
+    std::size_t count = 0;
+  };
+  const std::vector<Drawn> all = {{"A2, 3 rows", suite_runs("A2"), 3},
+                                  {"A8 pipelines, 1 row", split_runs(suite_runs("A8"), pipelines).fitted, 1},
+                                  {"A8 ZeRO-3, 2 rows", split_runs(suite_runs("A8"), zero3).fitted, 2},
+                                  {"A9, 21 rows", suite_runs("A9"), 21},
+                                  {"A10, 4 rows", suite_runs("A10"), 4}};
+  std::string text = "| rows | seeds 1-10 | 11-20 | 21-30 | 31-40 |\n|---|--:|--:|--:|--:|\n";
+  for (const Drawn& drawn : all) {
+    text += "| " + drawn.name + " |";
+    for (const std::uint32_t first : {1U, 11U, 21U, 31U}) {
+      text += fmt::format(" {:.1f} |", compared_drawings(drawn.runs, drawn.count, first).model.mean);
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 double owner_group_error() {

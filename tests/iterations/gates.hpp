@@ -19,6 +19,10 @@ struct Gate {
 };
 const std::vector<Gate>& iteration_gates();
 
+/// Of the limits for rows drawn at random, means with the seeds 11 to 20, 21 to 30 and 31 to 40, which no
+/// formula or prior was chosen with.
+std::string other_drawings();
+
 /// A2: how much slower the optimizer group of all 1,024 ranks is than one of 8, predicted / measured - 1 in
 /// %, from at most 256 devices.
 double owner_group_error();

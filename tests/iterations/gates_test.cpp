@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "commlens/simulate/run_calibration.hpp"
+#include "tests/iterations/layouts.hpp"
 
 namespace commlens {
 namespace {
@@ -45,6 +46,33 @@ TEST_F(IterationTimes, OrderLayoutsAsMeasured) {
   const Comparison result = compared(leave_one_model_out(suite_runs("A10")));
   EXPECT_GT(result.model.pairs, 10U);
   EXPECT_GE(result.model.tau, 0.95);
+}
+
+TEST_F(IterationTimes, ChooseLayoutsNearTheBest) {
+  std::size_t groups = 0;
+  for (const LayoutGroup& group : layout_groups()) {
+    // Runs of A14 differ by up to 80 % on one layout.
+    if (group.suite.starts_with("A") && group.suite != "A14" && group.suite != "A100 node") {
+      EXPECT_LE(group.regret, 2) << group.suite << ": " << group.name;
+      ++groups;
+    }
+  }
+  EXPECT_GE(groups, 10U);
+}
+
+TEST_F(IterationTimes, HaveTheMemoryThatWasMeasured) {
+  std::size_t seen = 0;
+  for (const TrainingRun& run : measured_runs().strict) {
+    if (const auto found = measured_runs().memory.find(run.id); found != measured_runs().memory.end()) {
+      const double bytes = found->second * 1024 * 1024 * 1024;
+      const RunPrediction prediction = predicted_run(run, built_in_calibration());
+      EXPECT_NEAR(prediction.memory_bytes / bytes, 1.05, 0.11) << run.id;
+      EXPECT_LT(prediction.memory_low, bytes) << run.id;
+      EXPECT_GT(prediction.memory_high, bytes) << run.id;
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, 43U);
 }
 
 struct KnownTime {

@@ -42,6 +42,9 @@ MeasuredRuns read_measured() {
   for (const CsvTable::Row& row : table->rows) {
     const std::string id = table->cell(row, "id");
     measured.version[id] = table->cell(row, "version");
+    if (const Result<double> memory = parse_number(table->cell(row, "mem_gb")); memory) {
+      measured.memory[id] = *memory;
+    }
     if (table->cell(row, "strict") == "1" && !table->cell(row, "seconds_per_iteration").empty()) {
       strict.insert(id);
     }
@@ -275,10 +278,10 @@ Comparison compared(const std::vector<RunSplit>& splits) {
           score_of(held, measured_runs().floor)};
 }
 
-Comparison compared_drawings(const std::vector<TrainingRun>& runs, std::size_t count) {
+Comparison compared_drawings(const std::vector<TrainingRun>& runs, std::size_t count, std::uint32_t first) {
   constexpr std::uint32_t k_seeds = 10;
   std::vector<Comparison> all;
-  for (std::uint32_t seed = 1; seed <= k_seeds; ++seed) {
+  for (std::uint32_t seed = first; seed < first + k_seeds; ++seed) {
     all.push_back(compared({drawn_runs(runs, count, seed)}));
   }
   return {median_score(all, &Comparison::model), median_score(all, &Comparison::one_number),

@@ -16,6 +16,7 @@ struct MeasuredRuns {
   std::map<std::string, std::string> version;  // of each id
   std::map<std::string, std::vector<std::string>> suites;  // ids
   std::map<std::string, double> floor;                     // 40 % of the peak, seconds of an id
+  std::map<std::string, double> memory;                    // GiB of a device, of ids that have it
 };
 
 /// Empty where the data are not there.
@@ -67,7 +68,8 @@ struct Comparison {
   bool beats_all() const;
 };
 Comparison compared(const std::vector<RunSplit>& splits);
-/// Medians over drawings of `count` rows with the seeds 1 to 10.
-Comparison compared_drawings(const std::vector<TrainingRun>& runs, std::size_t count);
+/// Medians over drawings of `count` rows with ten seeds from `first` on.
+Comparison compared_drawings(const std::vector<TrainingRun>& runs, std::size_t count,
+                             std::uint32_t first = 1);
 
 }  // namespace commlens::test_support
