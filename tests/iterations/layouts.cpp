@@ -26,12 +26,6 @@ std::string layout_of(const TrainingRun& run) {
                      static_cast<int>(run.behaviour.recompute), run.behaviour.has_fused_attention);
 }
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 std::map<std::string, std::vector<TrainingRun>> groups_of(const std::vector<TrainingRun>& runs) {
   std::map<std::string, std::vector<TrainingRun>> groups;
   for (const TrainingRun& run : runs) {

@@ -114,12 +114,6 @@ std::string group_of(const TrainingRun& run) {
          std::to_string(static_cast<int>(run.behaviour.precision));
 }
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 /// Median of one field over comparisons.
 RunScore median_score(const std::vector<Comparison>& all, RunScore Comparison::* which) {
   RunScore result = all.front().*which;
@@ -138,6 +132,12 @@ RunScore median_score(const std::vector<Comparison>& all, RunScore Comparison::*
 }
 
 }  // namespace
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
 
 const MeasuredRuns& measured_runs() {
   static const MeasuredRuns measured = read_measured();

@@ -48,6 +48,9 @@ RunTimes one_number_times(const RunSplit& split);
 /// The rate of the nearest fitted run.
 RunTimes lookup_times(const RunSplit& split);
 
+/// Of at least one value.
+double median_of(std::vector<double> values);
+
 /// How far times are from what was measured: mean, 90th percentile (%), and Kendall's tau inside groups of
 /// one model, number of devices, sequence, batch and precision, over pairs more than 3 % apart.
 struct RunScore {
