@@ -19,8 +19,8 @@ struct Gate {
 };
 const std::vector<Gate>& iteration_gates();
 
-/// Of the limits for rows drawn at random, means with the seeds 11 to 20, 21 to 30 and 31 to 40, which no
-/// formula or prior was chosen with.
+/// A table: mean errors of rows drawn at random with the seeds 1 to 10, which the limits are for, and with 30
+/// others.
 std::string other_drawings();
 
 /// A2: how much slower the optimizer group of all 1,024 ranks is than one of 8, predicted / measured - 1 in

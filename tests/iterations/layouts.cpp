@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,8 +13,8 @@ namespace {
 
 constexpr std::size_t k_least_layouts = 3;
 constexpr double k_apart = 0.03;
-const std::string k_tiny = "tiny models";
-const std::string k_single_node = "A100 node";
+constexpr std::string_view k_tiny = "tiny models";
+constexpr std::string_view k_single_node = "A100 node";
 
 /// Predicted and measured seconds of a layout.
 using Times = std::pair<double, double>;
@@ -83,7 +84,7 @@ LayoutGroup judged(const std::vector<Times>& layouts) {
 }
 
 /// Groups of `runs`, each predicted by the others.
-void add_groups(std::vector<LayoutGroup>& result, const std::string& suite,
+void add_groups(std::vector<LayoutGroup>& result, std::string_view suite,
                 const std::vector<TrainingRun>& runs) {
   for (const auto& [name, members] : groups_of(runs)) {
     if (count_layouts(members) < k_least_layouts) {
@@ -129,7 +130,7 @@ std::vector<LayoutGroup> make_groups() {
   return result;
 }
 
-std::string line_of_many(const std::string& suite) {
+std::string line_of_many(std::string_view suite) {
   std::vector<double> taus;
   std::vector<double> regrets;
   std::size_t layouts = 0;

@@ -145,7 +145,7 @@ view: on rows of other sources expect larger errors.
 )";
 
 const char* const k_before_drawings = R"(
-Other drawings of rows, mean errors in %; formulas and priors were chosen with the first ten:
+Other drawings of rows, mean errors in %. The limits are for the first ten:
 
 )";
 
