@@ -223,6 +223,7 @@ ComputeRates rates_of(const RunHardware& hardware, const Coefficients& with) {
           .gemm_efficiency = with[Coefficient::gemm_efficiency],
           .fp8_efficiency = with[Coefficient::fp8_efficiency],
           .half_inner = with[Coefficient::half_inner],
+          .most_parts = hardware.divides_products ? ComputeRates().most_parts : 1,
           .attention_efficiency = with[Coefficient::attention_efficiency],
           .score_bytes = with[Coefficient::score_bytes],
           .memory_factor = with[Coefficient::memory_factor]};

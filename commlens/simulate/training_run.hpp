@@ -90,12 +90,13 @@ struct RunHardware {
   double peak = 0;              // FLOP/s
   double memory_bandwidth = 0;  // bytes/s
   double processors = 1;
-  double link = 0;          // bytes/s of a device to others of its domain
-  double pair_link = 0;     // the same where a domain's pair is faster or slower; 0: is not
-  double network = 0;       // bytes/s of a device to other domains
-  std::int64_t domain = 8;  // devices that `link` connects
-  std::int64_t node = 8;    // devices of a node
-  double busy_share = 1;    // of a device's rate alone in its node, where all of them compute
+  double link = 0;               // bytes/s of a device to others of its domain
+  double pair_link = 0;          // the same where a domain's pair is faster or slower; 0: is not
+  double network = 0;            // bytes/s of a device to other domains
+  std::int64_t domain = 8;       // devices that `link` connects
+  std::int64_t node = 8;         // devices of a node
+  bool divides_products = true;  // along long inner dimensions, as libraries do (split-K)
+  double busy_share = 1;         // of a device's rate alone in its node, where all of them compute
 };
 
 /// A training run, as far as the time of its iterations depends on it.

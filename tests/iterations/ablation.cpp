@@ -61,6 +61,7 @@ std::vector<Ablation> kernel_ablations() {
       {"attention's own efficiency", {{attention_efficiency, 1}}, {}, with_one_efficiency},
       {"half_inner", {{half_inner, 0}}, {}},
       {"waves of tiles", {}, [](TrainingRun& run) { run.hardware.processors = 1; }},
+      {"divided products", {}, [](TrainingRun& run) { run.hardware.divides_products = false; }},
       {"logits", {{logits, 0}}, {}},
       {"early end of recomputation",
        {},

@@ -94,7 +94,8 @@ void add_groups(std::vector<LayoutGroup>& result, std::string_view suite,
     for (const TrainingRun& run : members) {
       is_member[run.id] = true;
     }
-    RunSplit split = split_runs(runs, [&](const TrainingRun& run) { return !is_member.contains(run.id); });
+    const RunSplit split =
+        split_runs(runs, [&](const TrainingRun& run) { return !is_member.contains(run.id); });
     LayoutGroup group = judged(layout_times(members, model_times(split)));
     group.suite = suite;
     group.name = name;

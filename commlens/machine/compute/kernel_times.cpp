@@ -11,17 +11,16 @@ namespace {
 // Tiles of the largest products (docs/time-model.md).
 constexpr std::int64_t k_tile_rows = 128;
 constexpr std::int64_t k_tile_columns = 256;
-// A product may be divided along its inner dimension (split-K): so many parts, none shorter than this.
-constexpr std::int64_t k_most_parts = 8;
+// A product may be divided along its inner dimension (split-K) into parts that are not shorter.
 constexpr std::int64_t k_least_part = 4096;
 constexpr double k_fused_backward = 2.5;  // five products instead of two
 constexpr double k_fp4_over_fp8 = 1.5;
 
 /// Waves that multiprocessors are busy for, over waves of tiles, for the best division of the inner
 /// dimension: W waves of tiles are q W of them where it is divided into q.
-double unfilled(double waves, std::int64_t inner) {
+double unfilled(double waves, std::int64_t inner, std::int64_t most_parts) {
   double least = std::ceil(waves) / waves;
-  const std::int64_t most = std::min(k_most_parts, inner / k_least_part);
+  const std::int64_t most = std::min(most_parts, inner / k_least_part);
   for (std::int64_t parts = 2; parts <= most; ++parts) {
     const double divided = waves * static_cast<double>(parts);
     least = std::min(least, std::ceil(divided) / divided);
@@ -40,7 +39,7 @@ double gemm_seconds(const ComputeRates& rates, const Gemm& gemm, MatrixPrecision
   const double half_inner = is_small ? 2 * rates.half_inner : rates.half_inner;
   const double waves = static_cast<double>(ceil_div(gemm.m, k_tile_rows) * ceil_div(gemm.n, k_tile_columns)) /
                        rates.processors;
-  const double idle = 1 + rates.wave_weight * (unfilled(waves, gemm.k) - 1);
+  const double idle = 1 + rates.wave_weight * (unfilled(waves, gemm.k, rates.most_parts) - 1);
   const double flops = 2.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) *
                        static_cast<double>(gemm.k) * static_cast<double>(gemm.count);
   const double faster = precision == MatrixPrecision::fp4 ? k_fp4_over_fp8 : 1;

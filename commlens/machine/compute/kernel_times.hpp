@@ -17,6 +17,7 @@ struct ComputeRates {
   double fp8_efficiency = 1;        // e8: of twice the peak
   double half_inner = 0;            // k0: the inner dimension at which half of that is reached
   double wave_weight = 0.46;        // how much of the last, unfilled wave of tiles counts
+  std::int64_t most_parts = 8;      // that a product is divided into along a long inner dimension (split-K)
   double attention_efficiency = 1;  // ea: of the peak, by fused attention
   double score_bytes = 0;           // of each score, three passes over memory, where attention is not fused
   double memory_factor = 1;         // ew: time of memory-bound work, of what the bandwidth allows
