@@ -176,8 +176,9 @@ group.
 const char* const k_before_memory = R"(
 ## Memory
 
-`memory_bytes` over measured memory (taken as GiB), all of one framework on one device. Nothing was fitted. Its interval
-is a factor of 1.25 to both sides, since no other framework was measured.
+`memory_bytes` over measured memory (taken as GiB), all of one framework on one device. Nothing was fitted, but what
+counts for mixtures was chosen with these runs in view. Its interval is a factor of 1.25 to both sides, since no other
+framework was measured.
 
 )";
 
