@@ -138,18 +138,21 @@ Result<SimulatedRows> simulate_rows(const SimulateRowsRequest& request) {
 
 std::string csv_of(const SimulatedRows& result) {
   std::string text = csv_line(std::vector<std::string>{"id", "seconds_per_iteration", "low", "high", "mfu",
-                                                       "memory_bytes", "provenance", "reason"});
+                                                       "memory_bytes", "provenance", "reason", "mfu_low",
+                                                       "mfu_high", "memory_low", "memory_high"});
   for (std::size_t index = 0; index < result.rows.size(); ++index) {
     const RunRow& row = result.rows[index];
     const RunPrediction& prediction = result.predictions[index];
     if (!row.reason.empty()) {
-      text += csv_line(std::vector<std::string>{row.id, "", "", "", "", "", "", row.reason});
+      text += csv_line(std::vector<std::string>{row.id, "", "", "", "", "", "", row.reason, "", "", "", ""});
       continue;
     }
     text += csv_line(std::vector<std::string>{
         row.id, fmt::format("{:.6g}", prediction.seconds), fmt::format("{:.6g}", prediction.low),
         fmt::format("{:.6g}", prediction.high), fmt::format("{:.4f}", prediction.mfu),
-        fmt::format("{:.0f}", prediction.memory_bytes), prediction.provenance, ""});
+        fmt::format("{:.0f}", prediction.memory_bytes), prediction.provenance, "",
+        fmt::format("{:.4f}", prediction.mfu_low), fmt::format("{:.4f}", prediction.mfu_high),
+        fmt::format("{:.0f}", prediction.memory_low), fmt::format("{:.0f}", prediction.memory_high)});
   }
   return text;
 }

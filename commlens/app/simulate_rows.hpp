@@ -26,7 +26,8 @@ struct SimulatedRows {
 /// Fails on files that cannot be read, not on rows that cannot be expressed.
 Result<SimulatedRows> simulate_rows(const SimulateRowsRequest& request);
 
-/// id, seconds_per_iteration, low, high, mfu, memory_bytes, provenance, reason; one line a row.
+/// id, seconds_per_iteration, low, high, mfu, memory_bytes, provenance, reason, then limits: mfu_low,
+/// mfu_high, memory_low, memory_high; one line a row.
 std::string csv_of(const SimulatedRows& result);
 
 /// "683 of 1,234 rows have a time; …", with the errors where times were measured.

@@ -27,9 +27,10 @@ TEST(Simulate, WritesATimeOrAReasonForEveryRow) {
   EXPECT_EQ(result.code, ExitCode::done) << result.err;
   EXPECT_NE(result.err.find("2 of 3 rows have a time"), std::string::npos) << result.err;
   const std::string times = read_text_file(out, 1 << 20).value_or("");
-  EXPECT_TRUE(
-      times.starts_with("id,seconds_per_iteration,low,high,mfu,memory_bytes,provenance,reason\none,"));
-  EXPECT_NE(times.find("\nthree,,,,,,,seq is not stated\n"), std::string::npos) << times;
+  EXPECT_TRUE(times.starts_with(
+      "id,seconds_per_iteration,low,high,mfu,memory_bytes,provenance,reason,mfu_low,mfu_high,"
+      "memory_low,memory_high\none,"));
+  EXPECT_NE(times.find("\nthree,,,,,,,seq is not stated,,,,\n"), std::string::npos) << times;
 }
 
 TEST(Simulate, TakesWhatCalibrateHasWritten) {

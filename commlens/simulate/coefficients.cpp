@@ -14,7 +14,7 @@ constexpr std::array<CoefficientFacts, k_coefficients> k_facts = {{
     {"layer_launch_us", 500, 0.35, 30, 5000, "us", "a layer and micro-batch, beside its kernels"},
     {"launch_floor_us", 1000, 0.5, 100, 8000, "us", "a layer and micro-batch, at least"},
     {"micro_batch_ms", 0.3, 0.7, 0.01, 10, "ms", "a micro-batch, beside its layers"},
-    {"step_ms", 5, 0.7, 0.1, 200, "ms", "an iteration, beside everything else"},
+    {"step_ms", 20, 0.7, 0.1, 200, "ms", "an iteration, beside everything else"},
     {"score_bytes", 17, 0.6, 2, 60, "bytes", "memory traffic of a score of unfused attention"},
     {"network_share", 0.75, 0.3, 0.2, 1, "share", "of the network's bandwidth"},
     {"link_share", 0.80, 0.2, 0.3, 1.3, "share", "of the bandwidth inside a node"},
@@ -27,7 +27,6 @@ constexpr std::array<CoefficientFacts, k_coefficients> k_facts = {{
     {"optimizer_bytes", 40, 0.8, 12, 1200, "bytes", "memory traffic of a parameter's update"},
     {"host_bytes", 25000, 0.7, 2000, 200000, "bytes",
      "of a parameter's update on the host, as device traffic"},
-    {"recompute", 0.95, 0.1, 0.6, 1.05, "share", "of the forward pass that full recomputation repeats"},
     {"logits_factor", 1, 0.4, 0.7, 5, "times", "output projection and loss, of their kernels"},
 }};
 

@@ -31,10 +31,9 @@ enum class Coefficient : std::uint8_t {
   owner,
   optimizer_bytes,
   host_bytes,
-  recompute,
   logits,
 };
-constexpr std::size_t k_coefficients = 22;
+constexpr std::size_t k_coefficients = 21;
 
 /// Where a coefficient starts, how far data have to pull it, and what it can never leave.
 struct CoefficientFacts {

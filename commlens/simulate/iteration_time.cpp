@@ -226,6 +226,22 @@ double optimizer_seconds(const TrainingRun& run, const Coefficients& with,
   return bytes * updated / run.hardware.memory_bandwidth;
 }
 
+/// Gradients of embeddings that the first and the last stage share are reduced between both.
+double tied_seconds(const TrainingRun& run, const Coefficients& with) {
+  if (run.layout.pipeline <= 1 || !run.model.has_tied_embeddings) {
+    return 0;
+  }
+  const RingGroup ends{2, run.layout.ranks <= run.hardware.domain ? 2 : 1};
+  return 2 * ring_seconds(run.hardware, with, ends, run.behaviour.gradient_bytes * embedding_parameters(run));
+}
+
+/// Time of computing while all but one of the stages wait, over that while all compute.
+double rested(const TrainingRun& run) {
+  const double waiting = 1 - 1 / count_of(run.layout.pipeline);
+  const double busy = run.hardware.busy_share;
+  return busy / (busy + (1 - busy) * waiting);
+}
+
 double stage_message(const TrainingRun& run, const Coefficients& with) {
   const RunLayout& layout = run.layout;
   if (layout.pipeline <= 1) {
@@ -262,8 +278,10 @@ IterationTime combined(const TrainingRun& run, const Coefficients& with, const I
   IterationTime time;
   time.tensor = micro_batches * stage.exposed;
   time.compute = micro_batches * (slowest - stage.exposed - stage.sharding);
-  time.bubble = filling + pipeline_messages(run, parts.message);
-  time.data = data_seconds(run, with, stage, parts.data) + micro_batches * stage.sharding;
+  time.bubble = filling * rested(run);
+  time.stages = pipeline_messages(run, parts.message);
+  time.data =
+      data_seconds(run, with, stage, parts.data) + tied_seconds(run, with) + micro_batches * stage.sharding;
   time.optimizer = parts.optimizer;
   time.other = with[Coefficient::step] * 1e-3 +
                with[Coefficient::micro_batch] * 1e-3 * micro_batches * count_of(layout.virtual_stages);

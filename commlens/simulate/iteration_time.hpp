@@ -8,11 +8,12 @@ namespace commlens {
 struct IterationTime {
   double compute = 0;  // layers and logits of all micro-batches, with what is repeated and launches
   double tensor = 0;   // messages of tensor and context parallelism and of experts that nothing hides
-  double bubble = 0;   // waiting of the pipeline, and its messages
+  double bubble = 0;   // waiting of the pipeline
+  double stages = 0;   // messages between its stages that nothing hides
   double data = 0;     // messages of data parallelism that nothing hides, and what hiding them costs
   double optimizer = 0;
   double other = 0;  // of each micro-batch, of each iteration, stragglers
-  double total() const { return compute + tensor + bubble + data + optimizer + other; }
+  double total() const { return compute + tensor + bubble + stages + data + optimizer + other; }
 };
 
 /// The closed form of docs/time-model.md#iterations.

@@ -59,6 +59,7 @@ Accelerator accelerator_of(const ConfigNode& node) {
   hardware.network = number_of(node, "network_gb_s") * 1e9;
   hardware.domain = static_cast<std::int64_t>(number_of(node, "domain", 8));
   hardware.node = static_cast<std::int64_t>(number_of(node, "node", 8));
+  hardware.busy_share = number_of(node, "busy_share", 1);
   return result;
 }
 
@@ -89,7 +90,7 @@ RunFramework framework_of(const ConfigNode& node) {
     result.data_kind = DataParallelKind::owners;
   }
   RunBehaviour& behaviour = result.behaviour;
-  behaviour.fitted_recompute = flag_of(node, "recompute_is_fitted") ? 1 : 0;
+  behaviour.stops_repeating_early = flag_of(node, "stops_repeating_early");
   behaviour.accumulation_bytes = number_of(node, "accumulation_bytes");
   behaviour.gradient_bytes = number_of(node, "gradient_bytes");
   behaviour.overlaps_gradients = flag_of(node, "overlaps_gradients");

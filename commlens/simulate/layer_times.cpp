@@ -9,15 +9,14 @@
 namespace commlens {
 namespace {
 
-constexpr double k_expert_imbalance = 1.05;  // of the busiest expert, over the mean
-constexpr double k_router_efficiency = 0.2;  // of the peak
-constexpr double k_hidden_exchange = 0.3;    // what is left of an exchange that other computing hides
-constexpr double k_exposed_context = 0.1;    // of messages that attention hides
+constexpr double k_hidden_exchange = 0.3;  // what is left of an exchange that other computing hides
 constexpr double k_expert_launches =
     2;                                  // of a layer with experts: routing, sorting and its wait for the host
 constexpr double k_graph_launch = 0.4;  // of the launches, where kernels are launched together
 constexpr double k_loss_bytes = 14;     // of each logit, forward and backward
-constexpr double k_cast_bytes = 4.0 / 3;  // of each element of a product's operands, fp8
+// Of each element of a product's operands, fp8: a third of 4 bytes, half of which the kernels move that make
+// the operands.
+constexpr double k_cast_bytes = 2.0 / 3;
 // Multi-head latent attention as published (DeepSeek-V2, arXiv 2405.04434; config of V3): ranks of the
 // compressed queries and keys, the head's parts without and with positions.
 constexpr std::int64_t k_latent_query = 1536;
@@ -58,7 +57,7 @@ std::vector<Gemm> expert_products(const TrainingRun& run, std::int64_t tokens) {
   const RunLayout& layout = run.layout;
   const std::int64_t held = std::max<std::int64_t>(model.experts / layout.expert, 1);
   const double rows = number(tokens) * number(model.top_k) * number(layout.expert_tensor) /
-                      (number(layout.tensor) * number(held)) * k_expert_imbalance;
+                      (number(layout.tensor) * number(held));
   std::vector<Gemm> products = feed_forward(model, std::max<std::int64_t>(std::llround(rows), 1),
                                             model.expert_ffn / layout.expert_tensor, held);
   if (model.shared_experts > 0) {
@@ -140,7 +139,7 @@ double context_seconds(const TrainingRun& run, const Coefficients& with, double 
   const bool in_domain = layout.tensor * layout.context <= run.hardware.domain;
   const double messages =
       passes * number(layout.context - 1) * message_seconds(run.hardware, with, in_domain, bytes);
-  return std::max(k_exposed_context * messages, messages - attention);
+  return std::max(messages - attention, 0.0);
 }
 
 double expert_messages(const TrainingRun& run, const Coefficients& with) {
@@ -167,8 +166,6 @@ PassTime forward_pass(const TrainingRun& run, const Coefficients& with, bool has
     pass.gemm += gemm_seconds(rates, gemm, run.behaviour.precision);
   }
   if (has_experts) {
-    pass.gemm += 2 * number(tokens_of(run)) * number(run.model.hidden) * number(run.model.experts) /
-                 (k_router_efficiency * rates.peak);
     pass.exchange = expert_messages(run, with);
   }
   pass.attention = attention_seconds(rates, attention_of(run, false));
@@ -200,17 +197,19 @@ PassTime backward_pass(const TrainingRun& run, const Coefficients& with, const P
   return pass;
 }
 
-PassTime repeated_pass(const TrainingRun& run, const Coefficients& with, const PassTime& forward) {
+PassTime repeated_pass(const TrainingRun& run, const Coefficients& with, const PassTime& forward,
+                       bool has_experts) {
   PassTime pass;
   if (run.behaviour.recompute == Recompute::selective) {
     pass.attention = forward.attention;
   } else if (run.behaviour.recompute == Recompute::full) {
-    const double share = run.behaviour.fitted_recompute > 0 ? with[Coefficient::recompute] : 1;
     pass = forward;
-    pass.gemm *= share;
-    pass.attention *= share;
-    pass.memory *= share;
-    pass.launch *= share;
+    // The last product's result is no input of any gradient (torch.utils.checkpoint, early_stop). That of
+    // experts is: it is weighted.
+    if (run.behaviour.stops_repeating_early && !has_experts) {
+      pass.gemm -= gemm_seconds(rates_of(run.hardware, with), layer_products(run, false).back(),
+                                run.behaviour.precision);
+    }
   }
   return pass;
 }
@@ -224,6 +223,7 @@ ComputeRates rates_of(const RunHardware& hardware, const Coefficients& with) {
           .gemm_efficiency = with[Coefficient::gemm_efficiency],
           .fp8_efficiency = with[Coefficient::fp8_efficiency],
           .half_inner = with[Coefficient::half_inner],
+          .most_parts = hardware.divides_products ? ComputeRates().most_parts : 1,
           .attention_efficiency = with[Coefficient::attention_efficiency],
           .score_bytes = with[Coefficient::score_bytes],
           .memory_factor = with[Coefficient::memory_factor]};
@@ -232,7 +232,7 @@ ComputeRates rates_of(const RunHardware& hardware, const Coefficients& with) {
 LayerTime layer_time(const TrainingRun& run, const Coefficients& with, bool has_experts) {
   LayerTime layer;
   layer.forward = forward_pass(run, with, has_experts);
-  layer.repeated = repeated_pass(run, with, layer.forward);
+  layer.repeated = repeated_pass(run, with, layer.forward, has_experts);
   layer.backward = backward_pass(run, with, layer.forward, has_experts);
   return layer;
 }

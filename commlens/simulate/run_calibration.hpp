@@ -53,9 +53,13 @@ struct RunPrediction {
   double seconds = 0;
   double low = 0;
   double high = 0;
-  double mfu = 0;           // share of the peak that the model's mathematics make up
+  double mfu = 0;  // share of the peak that the model's mathematics make up
+  double mfu_low = 0;
+  double mfu_high = 0;
   double memory_bytes = 0;  // of a device
-  std::string provenance;   // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated"
+  double memory_low = 0;
+  double memory_high = 0;
+  std::string provenance;  // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated"
 };
 
 /// A prediction is calibrated where its family is and has seen its precision, its kind of attention and half

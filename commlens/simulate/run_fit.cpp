@@ -49,8 +49,8 @@ Vector solved(std::vector<Vector> matrix, Vector right) {
 class Problem {
  public:
   Problem(std::span<const TrainingRun* const> runs, const Coefficients& start,
-          const std::vector<Coefficient>& fitted)
-      : runs_(runs), start_(start), fitted_(fitted) {}
+          const std::vector<Coefficient>& fitted, const RunSeconds& seconds)
+      : runs_(runs), start_(start), fitted_(fitted), seconds_(seconds) {}
 
   Vector start() const {
     Vector logs;
@@ -80,7 +80,7 @@ class Problem {
     Vector errors;
     errors.reserve(runs_.size());
     for (const TrainingRun* const run : runs_) {
-      errors.push_back(std::log(iteration_time(*run, values).total() / *run->seconds));
+      errors.push_back(std::log(seconds_(*run, values) / *run->seconds));
     }
     return errors;
   }
@@ -135,6 +135,7 @@ class Problem {
   std::span<const TrainingRun* const> runs_;
   const Coefficients& start_;
   const std::vector<Coefficient>& fitted_;
+  const RunSeconds& seconds_;
 };
 
 /// The nearest minimum, and its cost.
@@ -180,9 +181,6 @@ bool has_host(const TrainingRun& run) { return run.behaviour.has_host_optimizer;
 bool is_small(const TrainingRun& run) { return run.behaviour.precision != MatrixPrecision::bf16; }
 bool is_unfused(const TrainingRun& run) { return !run.behaviour.has_fused_attention; }
 bool leaves_domain(const TrainingRun& run) { return run.layout.ranks > run.hardware.domain; }
-bool repeats(const TrainingRun& run) {
-  return run.behaviour.recompute == Recompute::full && run.behaviour.fitted_recompute > 0;
-}
 bool hides_tensor(const TrainingRun& run) { return run.behaviour.overlaps_tensor && run.layout.tensor > 1; }
 /// Whether products were measured alone, on their device.
 bool has_tables(const TrainingRun& run) {
@@ -208,10 +206,11 @@ std::vector<Coefficient> coefficients_of(std::span<const TrainingRun* const> run
     }
   };
   add(any(runs, is_small), {fp8_efficiency});
-  add(true, {layer_launch});
+  // Where each layer waits for its parameters, launches are hidden: nothing tells them from memory-bound
+  // work.
+  add(!is_all_sharded(runs), {layer_launch});
   if (any(runs, has_owners)) {
     add(true, {memory_factor, network_share, overlap, contention, owner, optimizer_bytes});
-    add(any(runs, repeats), {recompute});
     return fitted;
   }
   if (any(runs, has_host)) {
@@ -223,17 +222,19 @@ std::vector<Coefficient> coefficients_of(std::span<const TrainingRun* const> run
     add(true, {memory_factor, score_bytes, launch_floor, micro_batch, step, logits});
     return fitted;
   }
-  add(true, {half_inner});
   add(!any(runs, is_unfused), {attention_efficiency});
   add(any(runs, is_unfused), {score_bytes});
   add(true, {memory_factor});
   add(is_all_sharded(runs), {contention});
-  add(any(runs, repeats), {recompute});
   add(any(runs, hides_tensor), {tensor_hidden});
   add(any(runs, has_experts), {exchange});
   add(!is_all_sharded(runs) && any(runs, leaves_domain), {hop});
   add(!any(runs, leaves_domain), {link_share, optimizer_bytes});
   return fitted;
+}
+
+double closed_form_seconds(const TrainingRun& run, const Coefficients& with) {
+  return iteration_time(run, with).total();
 }
 
 Coefficients start_of(const TrainingRun& run) {
@@ -243,14 +244,17 @@ Coefficients start_of(const TrainingRun& run) {
 }
 
 RunFit fit_runs(std::span<const TrainingRun* const> runs, const Coefficients& start,
-                const std::vector<Coefficient>& fitted) {
+                const std::vector<Coefficient>& fitted, const RunSeconds& seconds) {
   COMMLENS_CHECK(!runs.empty(), "a fit needs measured runs");
-  const Problem problem(runs, start, fitted);
+  const Problem problem(runs, start, fitted, seconds);
   // Launches have two minima: hidden behind the floor, or beside the kernels.
   Vector best;
   double least = std::numeric_limits<double>::infinity();
   const double usual = facts_of(Coefficient::layer_launch).prior;
-  for (const double launch : {usual, 0.16 * usual, 2 * usual}) {
+  const bool has_launch = std::find(fitted.begin(), fitted.end(), Coefficient::layer_launch) != fitted.end();
+  const std::vector<double> launches =
+      has_launch ? std::vector<double>{usual, 0.16 * usual, 2 * usual} : std::vector<double>{usual};
+  for (const double launch : launches) {
     Vector logs = problem.start();
     for (std::size_t index = 0; index < fitted.size(); ++index) {
       logs[index] = fitted[index] == Coefficient::layer_launch ? std::log(launch) : logs[index];

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -21,11 +22,15 @@ struct RunFit {
   std::vector<Coefficient> fitted;
 };
 
+/// Seconds of an iteration of a run.
+using RunSeconds = std::function<double(const TrainingRun&, const Coefficients&)>;
+double closed_form_seconds(const TrainingRun& run, const Coefficients& with);
+
 /// The coefficients in `fitted` that make the smallest sum of errors: of the logarithm of predicted over
 /// measured, squared below 10 %, counted linearly beyond, and of the distance to `start`, in which a width
 /// counts as much as an error of 4 %. Inside their limits. Every run has a time. The same runs in whatever
-/// order and threads give the same numbers.
+/// order and threads give the same numbers. `seconds`: the closed form, or one that lacks something.
 RunFit fit_runs(std::span<const TrainingRun* const> runs, const Coefficients& start,
-                const std::vector<Coefficient>& fitted);
+                const std::vector<Coefficient>& fitted, const RunSeconds& seconds = closed_form_seconds);
 
 }  // namespace commlens

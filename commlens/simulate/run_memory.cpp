@@ -10,6 +10,9 @@ namespace {
 // Of the processes themselves, and what allocators keep beyond what is used (docs/memory.md).
 constexpr double k_context_bytes = 1e9;
 constexpr double k_reserved_share = 1.06;
+// Widths of a head of latent attention: queries, keys (with positions), values and the result (DeepSeek-V2,
+// arXiv 2405.04434).
+constexpr double k_latent_widths = 192 + 192 + 128 + 128;
 
 double as_double(std::int64_t value) { return static_cast<double>(value); }
 
@@ -52,8 +55,11 @@ double whole_layer_bytes(const TrainingRun& run, bool has_experts, bool keeps_sc
   const double hidden = as_double(model.hidden);
   const double width =
       has_experts ? as_double(model.expert_ffn * (model.top_k + model.shared_experts)) : as_double(model.ffn);
-  const double copies = has_experts ? 2 * hidden * as_double(model.top_k) : 0;  // of tokens, at their experts
-  const double attention = 4 * as_double((model.heads + model.kv_heads) * model.head_dim);
+  const double copies =
+      has_experts ? 4 * hidden * as_double(model.top_k) : 0;  // of tokens, before and behind their experts
+  const double attention = model.has_latent_attention
+                               ? 2 * as_double(model.heads) * k_latent_widths
+                               : 4 * as_double((model.heads + model.kv_heads) * model.head_dim);
   const double inside = attention + (model.is_gated ? 6 : 4) * width + copies;
   const double beside =
       (model.is_gated ? 8 : 10) * hidden;  // such models have no dropout, whose masks take 2

@@ -77,10 +77,10 @@ struct RunBehaviour {
   bool overlaps_exchange = false;
   bool has_graphs = false;  // kernels of a layer are launched together
   bool has_host_optimizer = false;
-  bool reduces_to_all = false;    // gradients are all-reduced, though ranks keep parts of the optimizer
-  double gradient_bytes = 4;      // of a reduced gradient
-  double accumulation_bytes = 8;  // memory traffic of a parameter's gradient for each micro-batch
-  double fitted_recompute = 0;    // 1: how much of the forward pass is repeated is fitted
+  bool reduces_to_all = false;         // gradients are all-reduced, though ranks keep parts of the optimizer
+  double gradient_bytes = 4;           // of a reduced gradient
+  double accumulation_bytes = 8;       // memory traffic of a parameter's gradient for each micro-batch
+  bool stops_repeating_early = false;  // full recomputation ends at the last tensor that is needed
 };
 
 /// The devices of a run.
@@ -90,11 +90,13 @@ struct RunHardware {
   double peak = 0;              // FLOP/s
   double memory_bandwidth = 0;  // bytes/s
   double processors = 1;
-  double link = 0;          // bytes/s of a device to others of its domain
-  double pair_link = 0;     // the same where a domain's pair is faster or slower; 0: is not
-  double network = 0;       // bytes/s of a device to other domains
-  std::int64_t domain = 8;  // devices that `link` connects
-  std::int64_t node = 8;    // devices of a node
+  double link = 0;               // bytes/s of a device to others of its domain
+  double pair_link = 0;          // the same where a domain's pair is faster or slower; 0: is not
+  double network = 0;            // bytes/s of a device to other domains
+  std::int64_t domain = 8;       // devices that `link` connects
+  std::int64_t node = 8;         // devices of a node
+  bool divides_products = true;  // along long inner dimensions, as libraries do (split-K)
+  double busy_share = 1;         // of a device's rate alone in its node, where all of them compute
 };
 
 /// A training run, as far as the time of its iterations depends on it.

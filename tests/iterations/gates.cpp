@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 namespace commlens::test_support {
 namespace {
 
@@ -68,16 +70,16 @@ std::vector<Gate> make_gates() {
       {"A100 node", "up to 4 to 8 GPUs", 9, 0, true, single_node(up_to(4))},
       {"A2", "3 random rows", 4.5, 0, true, drawn("A2", 3)},
       {"A2", "up to 256 to 512 and 1,024 GPUs", 3, 0, true, by("A2", up_to(256))},
-      {"A3", "all of A2", 4, 0, false, from("A2", "A3")},
+      {"A3", "all of A2", 4, 0, true, from("A2", "A3")},
       {"A4", "leave one model out", 4.5, 8, true, by_model("A4")},
-      {"A4", "up to 256 GPUs to more", 3.2, 0, false, by("A4", up_to(256))},
+      {"A4", "up to 256 GPUs to more", 3.2, 0, true, by("A4", up_to(256))},
       {"A7", "all of A4", 3.2, 0, true, [] { return compared({{suite_runs("A4"), of_gpu("A7", "H100")}}); }},
-      {"A7", "up to 1,536 to 3,584 GPUs and more", 4, 0, false, far_larger_jobs},
-      {"A8", "pipelines, 1 random row", 3.5, 0, false, drawn("A8", 1, is_pipeline)},
+      {"A7", "up to 1,536 to 3,584 GPUs and more", 4, 0, true, far_larger_jobs},
+      {"A8", "pipelines, 1 random row", 3.5, 0, true, drawn("A8", 1, is_pipeline)},
       {"A8", "ZeRO-3, 2 random rows", 5.5, 0, true,
        drawn("A8", 2, [](const TrainingRun& run) { return !is_pipeline(run); })},
-      {"A9", "21 random rows", 4.5, 0, false, drawn("A9", 21)},
-      {"A9", "leave one model out", 3.8, 0, false, by_model("A9")},
+      {"A9", "21 random rows", 4.5, 0, true, drawn("A9", 21)},
+      {"A9", "leave one model out", 3.8, 0, true, by_model("A9")},
       {"A9", "up to 3B to 7B-70B", 7, 0, true, by("A9", is_small_model)},
       {"A10", "4 random rows", 5.5, 0, true, drawn("A10", 4)},
       {"A10", "leave one model out", 4.7, 0, true, by_model("A10")},
@@ -95,6 +97,30 @@ double median_of_sorted(std::vector<double> values) {
 const std::vector<Gate>& iteration_gates() {
   static const std::vector<Gate> gates = make_gates();
   return gates;
+}
+
+std::string other_drawings() {
+  const auto pipelines = [](const TrainingRun& run) { return is_pipeline(run); };
+  const auto zero3 = [](const TrainingRun& run) { return !is_pipeline(run); };
+  struct Drawn {
+    std::string name;
+    std::vector<TrainingRun> runs;
+    std::size_t count = 0;
+  };
+  const std::vector<Drawn> all = {{"A2, 3 rows", suite_runs("A2"), 3},
+                                  {"A8 pipelines, 1 row", split_runs(suite_runs("A8"), pipelines).fitted, 1},
+                                  {"A8 ZeRO-3, 2 rows", split_runs(suite_runs("A8"), zero3).fitted, 2},
+                                  {"A9, 21 rows", suite_runs("A9"), 21},
+                                  {"A10, 4 rows", suite_runs("A10"), 4}};
+  std::string text = "| rows | seeds 1-10 | 11-20 | 21-30 | 31-40 |\n|---|--:|--:|--:|--:|\n";
+  for (const Drawn& drawn : all) {
+    text += "| " + drawn.name + " |";
+    for (const std::uint32_t first : {1U, 11U, 21U, 31U}) {
+      text += fmt::format(" {:.1f} |", compared_drawings(drawn.runs, drawn.count, first).model.mean);
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 double owner_group_error() {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "commlens/simulate/run_calibration.hpp"
+#include "tests/iterations/layouts.hpp"
 
 namespace commlens {
 namespace {
@@ -47,12 +48,40 @@ TEST_F(IterationTimes, OrderLayoutsAsMeasured) {
   EXPECT_GE(result.model.tau, 0.95);
 }
 
+TEST_F(IterationTimes, ChooseLayoutsNearTheBest) {
+  std::size_t groups = 0;
+  for (const LayoutGroup& group : layout_groups()) {
+    // Runs of A14 differ by up to 80 % on one layout.
+    if (group.suite.starts_with("A") && group.suite != "A14" && group.suite != "A100 node") {
+      EXPECT_LE(group.regret, 2) << group.suite << ": " << group.name;
+      ++groups;
+    }
+  }
+  EXPECT_GE(groups, 10U);
+}
+
+TEST_F(IterationTimes, HaveTheMemoryThatWasMeasured) {
+  std::size_t seen = 0;
+  for (const TrainingRun& run : measured_runs().strict) {
+    if (const auto found = measured_runs().memory.find(run.id); found != measured_runs().memory.end()) {
+      const double bytes = found->second * 1024 * 1024 * 1024;
+      const RunPrediction prediction = predicted_run(run, built_in_calibration());
+      EXPECT_NEAR(prediction.memory_bytes / bytes, 1.05, 0.11) << run.id;
+      EXPECT_LT(prediction.memory_low, bytes) << run.id;
+      EXPECT_GT(prediction.memory_high, bytes) << run.id;
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, 43U);
+}
+
 struct KnownTime {
   const char* id;
-  double prototype;  // seconds, of another program with the same formulas
+  double prototype;  // seconds, of another program with nearly the same formulas
 };
 
-/// docs/time-model.md#iterations lists these; the other program's coefficients are its own.
+/// The other program's coefficients are its own, and it has no divided products, no repeated pass without its
+/// last product and another time of an iteration beside everything else.
 constexpr KnownTime k_known[] = {{"internevo-0008", 7.1960},          {"internevo-0016", 4.4624},
                                  {"internevo-0042", 1.8192},          {"llm-foundry-0001", 16.0111},
                                  {"llm-foundry-0077", 1.7083},        {"llm-foundry-0091", 124.4131},
@@ -62,12 +91,12 @@ constexpr KnownTime k_known[] = {{"internevo-0008", 7.1960},          {"internev
                                  {"argonne-aurora-0018", 33.5796},    {"simumax-b200-0004", 0.2739},
                                  {"simumax-b200-0023", 4.3650}};
 
-TEST_F(IterationTimes, AreThoseOfAnotherProgramWithTheSameFormulas) {
+TEST_F(IterationTimes, AreNearThoseOfAnotherProgram) {
   for (const KnownTime& known : k_known) {
     for (const TrainingRun& run : measured_runs().strict) {
       if (run.id == known.id) {
         const double seconds = predicted_run(run, built_in_calibration()).seconds;
-        EXPECT_NEAR(seconds / known.prototype, 1, 0.025) << known.id << ": " << seconds;
+        EXPECT_NEAR(seconds / known.prototype, 1, 0.065) << known.id << ": " << seconds;
       }
     }
   }

@@ -42,6 +42,9 @@ MeasuredRuns read_measured() {
   for (const CsvTable::Row& row : table->rows) {
     const std::string id = table->cell(row, "id");
     measured.version[id] = table->cell(row, "version");
+    if (const Result<double> memory = parse_number(table->cell(row, "mem_gb")); memory) {
+      measured.memory[id] = *memory;
+    }
     if (table->cell(row, "strict") == "1" && !table->cell(row, "seconds_per_iteration").empty()) {
       strict.insert(id);
     }
@@ -111,12 +114,6 @@ std::string group_of(const TrainingRun& run) {
          std::to_string(static_cast<int>(run.behaviour.precision));
 }
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 /// Median of one field over comparisons.
 RunScore median_score(const std::vector<Comparison>& all, RunScore Comparison::* which) {
   RunScore result = all.front().*which;
@@ -135,6 +132,12 @@ RunScore median_score(const std::vector<Comparison>& all, RunScore Comparison::*
 }
 
 }  // namespace
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
 
 const MeasuredRuns& measured_runs() {
   static const MeasuredRuns measured = read_measured();
@@ -275,10 +278,10 @@ Comparison compared(const std::vector<RunSplit>& splits) {
           score_of(held, measured_runs().floor)};
 }
 
-Comparison compared_drawings(const std::vector<TrainingRun>& runs, std::size_t count) {
+Comparison compared_drawings(const std::vector<TrainingRun>& runs, std::size_t count, std::uint32_t first) {
   constexpr std::uint32_t k_seeds = 10;
   std::vector<Comparison> all;
-  for (std::uint32_t seed = 1; seed <= k_seeds; ++seed) {
+  for (std::uint32_t seed = first; seed < first + k_seeds; ++seed) {
     all.push_back(compared({drawn_runs(runs, count, seed)}));
   }
   return {median_score(all, &Comparison::model), median_score(all, &Comparison::one_number),

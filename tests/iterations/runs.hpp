@@ -16,6 +16,7 @@ struct MeasuredRuns {
   std::map<std::string, std::string> version;  // of each id
   std::map<std::string, std::vector<std::string>> suites;  // ids
   std::map<std::string, double> floor;                     // 40 % of the peak, seconds of an id
+  std::map<std::string, double> memory;                    // GiB of a device, of ids that have it
 };
 
 /// Empty where the data are not there.
@@ -47,6 +48,9 @@ RunTimes one_number_times(const RunSplit& split);
 /// The rate of the nearest fitted run.
 RunTimes lookup_times(const RunSplit& split);
 
+/// Of at least one value.
+double median_of(std::vector<double> values);
+
 /// How far times are from what was measured: mean, 90th percentile (%), and Kendall's tau inside groups of
 /// one model, number of devices, sequence, batch and precision, over pairs more than 3 % apart.
 struct RunScore {
@@ -67,7 +71,8 @@ struct Comparison {
   bool beats_all() const;
 };
 Comparison compared(const std::vector<RunSplit>& splits);
-/// Medians over drawings of `count` rows with the seeds 1 to 10.
-Comparison compared_drawings(const std::vector<TrainingRun>& runs, std::size_t count);
+/// Medians over drawings of `count` rows with ten seeds from `first` on.
+Comparison compared_drawings(const std::vector<TrainingRun>& runs, std::size_t count,
+                             std::uint32_t first = 1);
 
 }  // namespace commlens::test_support

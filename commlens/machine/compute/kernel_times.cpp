@@ -1,5 +1,6 @@
 #include "commlens/machine/compute/kernel_times.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "commlens/base/units.hpp"
@@ -7,13 +8,25 @@
 namespace commlens {
 namespace {
 
-// Tiles of the largest products, and what heads of up to 64 cost over longer ones (docs/time-model.md).
+// Tiles of the largest products (docs/time-model.md).
 constexpr std::int64_t k_tile_rows = 128;
 constexpr std::int64_t k_tile_columns = 256;
-constexpr std::int64_t k_short_head = 64;
-constexpr double k_short_head_factor = 1.15;
+// A product may be divided along its inner dimension (split-K) into parts that are not shorter.
+constexpr std::int64_t k_least_part = 4096;
 constexpr double k_fused_backward = 2.5;  // five products instead of two
 constexpr double k_fp4_over_fp8 = 1.5;
+
+/// Waves that multiprocessors are busy for, over waves of tiles, for the best division of the inner
+/// dimension: W waves of tiles are q W of them where it is divided into q.
+double unfilled(double waves, std::int64_t inner, std::int64_t most_parts) {
+  double least = std::ceil(waves) / waves;
+  const std::int64_t most = std::min(most_parts, inner / k_least_part);
+  for (std::int64_t parts = 2; parts <= most; ++parts) {
+    const double divided = waves * static_cast<double>(parts);
+    least = std::min(least, std::ceil(divided) / divided);
+  }
+  return least;
+}
 
 }  // namespace
 
@@ -26,11 +39,11 @@ double gemm_seconds(const ComputeRates& rates, const Gemm& gemm, MatrixPrecision
   const double half_inner = is_small ? 2 * rates.half_inner : rates.half_inner;
   const double waves = static_cast<double>(ceil_div(gemm.m, k_tile_rows) * ceil_div(gemm.n, k_tile_columns)) /
                        rates.processors;
-  const double unfilled = 1 + rates.wave_weight * (std::ceil(waves) / waves - 1);
+  const double idle = 1 + rates.wave_weight * (unfilled(waves, gemm.k, rates.most_parts) - 1);
   const double flops = 2.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) *
                        static_cast<double>(gemm.k) * static_cast<double>(gemm.count);
   const double faster = precision == MatrixPrecision::fp4 ? k_fp4_over_fp8 : 1;
-  return flops / (rate * faster) * (1 + half_inner / static_cast<double>(gemm.k)) * unfilled;
+  return flops / (rate * faster) * (1 + half_inner / static_cast<double>(gemm.k)) * idle;
 }
 
 double attention_seconds(const ComputeRates& rates, const AttentionKernel& kernel) {
@@ -43,8 +56,7 @@ double attention_seconds(const ComputeRates& rates, const AttentionKernel& kerne
     return kernel.is_backward ? 2 * forward : forward;
   }
   const double computed = kernel.is_causal ? flops / 2 : flops;
-  const double forward = computed / (rates.peak * rates.attention_efficiency) *
-                         (kernel.head_dim <= k_short_head ? k_short_head_factor : 1);
+  const double forward = computed / (rates.peak * rates.attention_efficiency);
   return kernel.is_backward ? k_fused_backward * forward : forward;
 }
 

@@ -127,9 +127,6 @@ JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration&
   const double kernels = kernels_of_layer(job);
   result.kernel_launch = choice.coefficients[Coefficient::layer_launch] * 1e-6 / kernels;
   result.kernel_floor = choice.coefficients[Coefficient::launch_floor] * 1e-6 / kernels;
-  if (framework->behaviour.fitted_recompute > 0) {
-    result.repeated = choice.coefficients[Coefficient::recompute];
-  }
   if (job.train.micro_batches > 1) {
     result.accumulate = framework->behaviour.accumulation_bytes / result.rates.memory_bandwidth;
     result.weight_gradients = weight_gradients(job);
@@ -164,9 +161,6 @@ double work_seconds(const JobRates& rates, const PlanWork& work) {
     seconds += std::visit(seconds_of, kernel) + rates.kernel_launch;
   }
   seconds = std::max(seconds, rates.kernel_floor * static_cast<double>(work.kernels.size()));
-  if (work.phase == Phase::recompute) {
-    seconds *= rates.repeated;
-  }
   return work.phase == Phase::backward ? seconds + accumulation_seconds(rates, work) : seconds;
 }
 

@@ -19,7 +19,6 @@ struct JobRates {
   double slower = 1;                   // products of that type, over those of 16 bit
   double kernel_launch = 0;            // seconds, of each kernel: its part of what a layer's launches take
   double kernel_floor = 0;             // seconds that a kernel takes at least, for the same reason
-  double repeated = 1;                 // how much of the forward pass recomputation repeats
   double accumulate = 0;               // seconds of adding the gradient of a parameter up over micro-batches
   std::vector<Gemm> weight_gradients;  // products that make gradients of parameters
   double held_share = 0;  // of the device's multiprocessors, that a collective holds while it is under way
