@@ -68,16 +68,23 @@ double whole_layer_bytes(const TrainingRun& run, bool has_experts, bool keeps_sc
          ((inside + scores) / tensor + beside / (run.layout.has_sequence_parallel ? tensor : 1));
 }
 
-/// The mean of a model's layers, which may be of two kinds.
+/// Of the fullest kind of a model's layers, which may be of two: the stage that holds most has that alone, or
+/// nearly.
 template <typename Bytes>
-double mean_of_layers(const TrainingRun& run, const Bytes& bytes) {
-  const StageLayers layers = layers_of_stage(run);
-  double sum = 0;
-  for (const bool has_experts : {false, true}) {
-    const double count = has_experts ? layers.mixtures : layers.dense;
-    sum += count > 0 ? count * bytes(has_experts) : 0;
+double most_of_layers(const TrainingRun& run, const Bytes& bytes) {
+  const bool has_mixtures = run.model.experts > 1 && run.model.layers > run.model.dense_layers;
+  const bool has_dense = run.model.experts <= 1 || run.model.dense_layers > 0;
+  return std::max(has_dense ? bytes(false) : 0, has_mixtures ? bytes(true) : 0);
+}
+
+/// Layers of the stage that has most experts.
+StageLayers fullest_stage(const TrainingRun& run) {
+  const double layers = as_double(run.model.layers) / as_double(run.layout.pipeline);
+  if (run.model.experts <= 1) {
+    return {layers, 0};
   }
-  return sum / (layers.dense + layers.mixtures);
+  const double mixtures = std::min(layers, as_double(run.model.layers - run.model.dense_layers));
+  return {layers - mixtures, mixtures};
 }
 
 }  // namespace
@@ -104,7 +111,7 @@ double parameter_bytes(const TrainingRun& run) { return bytes_of_parameter(run, 
 
 double state_bytes(const TrainingRun& run) {
   const RunLayout& layout = run.layout;
-  const StageLayers layers = layers_of_stage(run);
+  const StageLayers layers = fullest_stage(run);
   const double one = as_double(run.model.vocab) * as_double(run.model.hidden) / as_double(layout.tensor);
   LayerParameters parameters{one * (layout.pipeline == 1 && !run.model.has_tied_embeddings ? 2 : 1), 0};
   for (const bool has_experts : {false, true}) {
@@ -135,17 +142,17 @@ MicroBatchMemory micro_batch_memory(const TrainingRun& run) {
   const double split = run.layout.has_sequence_parallel ? tensor : 1;
   MicroBatchMemory memory;
   memory.layer =
-      mean_of_layers(run, [&](bool has_experts) { return layer_activation_bytes(run, has_experts); });
+      most_of_layers(run, [&](bool has_experts) { return layer_activation_bytes(run, has_experts); });
   memory.embedding = tokens * (8 + as_double(model.hidden) / split);
   memory.logits = 4 * tokens * as_double(model.hidden + model.vocab) / tensor;
   if (run.behaviour.recompute == Recompute::full) {
-    memory.working = mean_of_layers(run, [&](bool has_experts) {
+    memory.working = most_of_layers(run, [&](bool has_experts) {
       return whole_layer_bytes(run, has_experts, !run.behaviour.has_fused_attention);
     });
   }
   if (is_sharded(run.layout.data_kind)) {
     // Two gathered layers, the one at work and the next, and the whole gradients of one.
-    memory.working += 8 * mean_of_layers(run, [&](bool has_experts) {
+    memory.working += 8 * most_of_layers(run, [&](bool has_experts) {
                         const LayerParameters parameters = layer_parameters(run, has_experts);
                         return parameters.shared + parameters.experts;
                       });

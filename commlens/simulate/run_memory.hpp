@@ -23,7 +23,7 @@ double layer_activation_bytes(const TrainingRun& run, bool has_experts);
 /// What one micro-batch takes: by tensor, context and expert ranks, micro-batch, recomputation, sequence
 /// parallelism, and whether parameters are sharded.
 struct MicroBatchMemory {
-  double layer = 0;      // activations of one layer, the mean of all
+  double layer = 0;      // activations of one layer, of the fuller kind
   double embedding = 0;  // of the first stage
   double logits = 0;     // of the last stage
   double working = 0;    // once: a layer that is computed again, gathered parameters
