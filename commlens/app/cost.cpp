@@ -17,7 +17,7 @@
 #include "commlens/machine/machines.hpp"
 #include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
-#include "commlens/simulate/timeline/call_times.hpp"
+#include "commlens/simulate/timeline/machine_calls.hpp"
 
 namespace commlens {
 namespace {

@@ -4,7 +4,8 @@
 
 #include "commlens/app/machine_choice.hpp"
 #include "commlens/machine/machines.hpp"
-#include "commlens/simulate/timeline/call_times.hpp"
+#include "commlens/simulate/machine_hardware.hpp"
+#include "commlens/simulate/timeline/machine_calls.hpp"
 #include "commlens/simulate/timeline/simulation.hpp"
 
 namespace commlens {
@@ -12,10 +13,9 @@ namespace {
 
 constexpr double k_us = 1e-6;
 
-void add_times_of(Prediction& prediction, const Machine& machine, CallTimes times) {
+Result<void> add_times_of(Prediction& prediction, const Machine& machine, MachineCalls times) {
   const std::int64_t ranks = prediction.job.layout.ranks;
-  const std::int64_t on_node = static_cast<std::int64_t>(machine.ranks_per_node.value);
-  const std::int64_t per_node = prediction.view.ranks_per_node > 0 ? prediction.view.ranks_per_node : on_node;
+  const std::int64_t per_node = ranks_on_node(machine);
   for (BreakdownRow& row : prediction.rows) {
     if (row.no_traffic()) {
       continue;
@@ -23,8 +23,12 @@ void add_times_of(Prediction& prediction, const Machine& machine, CallTimes time
     const CommOp& op = prediction.trace.op(row.op);
     const CollectiveTime& time =
         times.time(op, placed_group(prediction.trace.groups, op.group, row.ranks.first, per_node, ranks));
+    if (!times.error().empty()) {
+      return failure(times.error());
+    }
     row.time = RowTime{time.us * k_us, time.low_us * k_us, time.high_us * k_us, provenance_text(time)};
   }
+  return {};
 }
 
 }  // namespace
@@ -35,8 +39,8 @@ Result<void> add_times(Prediction& prediction, const std::string& machine_name,
     return check_fits(machine, prediction.job.layout.ranks).and_then([&] {
       return lender_of(machine).and_then([&](const std::optional<Machine>& lender) {
         const Machine* const lends = lender ? &*lender : nullptr;
-        return library_on(library_name, machine, lends).map([&](const Library& library) {
-          add_times_of(prediction, machine, CallTimes(machine, lends, library));
+        return library_on(library_name, machine, lends).and_then([&](const Library& library) {
+          return add_times_of(prediction, machine, MachineCalls(machine, lends, library));
         });
       });
     });

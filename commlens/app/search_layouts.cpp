@@ -1,7 +1,11 @@
 #include "commlens/app/search_layouts.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "commlens/app/machine_choice.hpp"
+#include "commlens/app/search_retimed.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/read_config.hpp"
@@ -63,14 +67,33 @@ Result<SearchQuestion> read_question(const SearchRequest& request) {
   });
 }
 
+Result<SearchResult> with_retimed(const SearchRequest& request, SearchResult result,
+                                  const RunCalibration& calibration) {
+  if (request.retime == 0) {
+    return result;
+  }
+  const Machine& machine = result.question.machine;
+  return lender_of(machine).and_then([&](const std::optional<Machine>& lender) {
+    const Machine* const lends = lender ? &*lender : nullptr;
+    return library_on("", machine, lends).and_then([&](const Library& library) {
+      const RetimedOn on{result.question, lends, library, calibration};
+      return retimed_layouts(request.config, result.answer, on, static_cast<std::size_t>(request.retime))
+          .map([&](std::vector<RetimedLayout> retimed) {
+            result.retimed = std::move(retimed);
+            return result;
+          });
+    });
+  });
+}
+
 }  // namespace
 
 Result<SearchResult> search_layouts(const SearchRequest& request) {
   return read_question(request).and_then([&](const SearchQuestion& question) {
     return calibration_of_search(request.calibration).and_then([&](const RunCalibration& calibration) {
-      const std::size_t top = static_cast<std::size_t>(request.top);
-      return search(question, calibration, top).map([&](const SearchAnswer& answer) {
-        return SearchResult{question, answer, top};
+      const std::size_t top = static_cast<std::size_t>(std::max(request.top, request.retime));
+      return search(question, calibration, top).and_then([&](const SearchAnswer& answer) {
+        return with_retimed(request, {question, answer, top}, calibration);
       });
     });
   });

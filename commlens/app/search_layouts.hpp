@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,14 @@ struct SearchRequest {
   std::string precision = "bf16";   // of matrix products: bf16, fp8, fp4
   std::string calibration;          // of calibrate --rows; empty: the one that the program brings
   std::int64_t top = 10;            // layouts that are listed
+  std::int64_t retime = 0;          // of these, how many are simulated too
   Events events;
+};
+
+/// A layout's iteration by the event-driven simulation of its plan, or why it has none.
+struct RetimedLayout {
+  std::optional<double> seconds;
+  std::string reason;
 };
 
 /// The fastest layouts, by time.
@@ -28,7 +36,21 @@ struct SearchResult {
   SearchQuestion question;
   SearchAnswer answer;
   std::size_t top = 10;
+  std::vector<RetimedLayout> retimed = {};  // the first of the list, in its order
 };
+
+/// How far the order of the list is that of the simulated times.
+struct OrderAgreement {
+  std::int64_t layouts = 0;       // that were simulated
+  std::int64_t pairs = 0;         // of them, whose times differ
+  std::int64_t same = 0;          // in the same order
+  std::int64_t within_error = 0;  // of the others: simulated times closer than the interval of the list's
+  /// Kendall's: 1 for the same order, -1 for the reverse.
+  double tau() const {
+    return pairs > 0 ? static_cast<double>(2 * same - pairs) / static_cast<double>(pairs) : 0;
+  }
+};
+OrderAgreement order_agreement(const SearchResult& result);
 /// Fails on what cannot be read, without a global batch, and, naming what binds, where no layout is possible.
 Result<SearchResult> search_layouts(const SearchRequest& request);
 

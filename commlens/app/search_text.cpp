@@ -87,7 +87,7 @@ std::vector<ColumnUse> part_columns() {
 }
 
 std::vector<Cell> part_cells(const IterationTime& time) {
-  return {time.compute, time.tensor, time.bubble, time.data, time.optimizer, time.other};
+  return {time.compute, time.tensor, time.bubble + time.stages, time.data, time.optimizer, time.other};
 }
 
 /// Columns that have the same small value in every row are not shown to people.
@@ -109,20 +109,27 @@ void hide_ones(std::vector<Column>& shown, const std::vector<RankedLayout>& layo
   hide("micro_batches", true);
 }
 
-Table layout_table(const SearchResult& result, const std::vector<RankedLayout>& layouts) {
+/// `retimed`: what `simulate` says of the first of them.
+Table layout_table(const SearchResult& result, const std::vector<RankedLayout>& layouts,
+                   const std::vector<RetimedLayout>& retimed = {}) {
   const SearchAnswer& answer = result.answer;
-  std::vector<Column> shown = columns(
-      concatenated(std::vector<ColumnUse>{"place"}, time_columns(), std::vector<ColumnUse>{"mfu_share"},
-                   layout_columns(), part_columns(), std::vector<ColumnUse>{data("provenance")}));
+  std::vector<Column> shown = columns(concatenated(
+      std::vector<ColumnUse>{"place"}, time_columns(), std::vector<ColumnUse>{"simulated_s", "mfu_share"},
+      layout_columns(), part_columns(), std::vector<ColumnUse>{data("provenance")}));
   hide_ones(shown, layouts);
   Table table(shown);
   const TimeBasis times{answer.searched, answer.basis};
   std::int64_t place = 0;
   for (const RankedLayout& layout : layouts) {
+    const auto index = static_cast<std::size_t>(place);
+    const Cell simulated = index < retimed.size() ? Cell(retimed[index].seconds) : Cell();
     table.add(concatenated(std::vector<Cell>{Cell(++place)}, time_cells(layout, times.spread(layout)),
-                           std::vector<Cell>{Cell(mfu_of(answer.searched.base, layout))},
+                           std::vector<Cell>{simulated, Cell(mfu_of(answer.searched.base, layout))},
                            layout_cells(layout), part_cells(layout.time),
                            std::vector<Cell>{Cell(times.provenance(layout))}));
+  }
+  if (retimed.empty()) {
+    table.remove({"simulated_s"});
   }
   return table;
 }
@@ -238,6 +245,26 @@ std::string binding_text(const SearchAnswer& answer) {
              to_text(bytes_of_double(faster.memory_bytes)));
 }
 
+std::string retimed_text(const SearchResult& result) {
+  if (result.retimed.empty()) {
+    return "";
+  }
+  const OrderAgreement agreement = order_agreement(result);
+  std::string text = fmt::format("Simulated: {} of the first {}", agreement.layouts, result.retimed.size());
+  text += agreement.pairs > 0
+              ? fmt::format(
+                    "; of {} pairs {} are in the same order (Kendall's tau {:.2f}), {} of the others "
+                    "apart by no more than the error.\n",
+                    agreement.pairs, agreement.same, agreement.tau(), agreement.within_error)
+              : ".\n";
+  for (const RetimedLayout& layout : result.retimed) {
+    if (!layout.reason.empty()) {
+      return text + fmt::format("Not simulated: {}\n", layout.reason);
+    }
+  }
+  return text;
+}
+
 std::string search_text(const SearchResult& result, const TextStyle& style) {
   const SearchAnswer& answer = result.answer;
   const Ranking& ranking = answer.ranking;
@@ -247,8 +274,8 @@ std::string search_text(const SearchResult& result, const TextStyle& style) {
   text += fmt::format("{} layouts evaluated, {} of them fit into {}\n", with_commas(ranking.evaluated),
                       with_commas(ranking.fitting), to_text(bytes_of_double(answer.searched.memory_limit)));
   text += basis_text(answer.searched, answer.basis) + "\n";
-  text += layout_table(result, listed(result)).text_with_hidden(style) + "\n";
-  text += equal_text(answer) + binding_text(answer);
+  text += layout_table(result, listed(result), result.retimed).text_with_hidden(style) + "\n";
+  text += retimed_text(result) + equal_text(answer) + binding_text(answer);
   const Table front = front_table(result, k_most_of_front, k_front_step);
   if (front.rows().size() > 1) {
     text += "\nLess memory: no layout is faster with as little\n" + front.text_with_hidden(style);
@@ -284,7 +311,12 @@ nlohmann::ordered_json search_json(const SearchResult& result) {
   json["evaluated_layouts"] = ranking.evaluated;
   json["fitting_layouts"] = ranking.fitting;
   json["equal_layouts"] = ranking.equal;
-  json["rows"] = rows_json(layout_table(result, listed(result)));
+  if (!result.retimed.empty()) {
+    const OrderAgreement agreement = order_agreement(result);
+    json["simulated_layouts"] = agreement.layouts;
+    json["simulated_order_tau"] = agreement.tau();
+  }
+  json["rows"] = rows_json(layout_table(result, listed(result), result.retimed));
   json["front"] = rows_json(whole_front(result));
   json["changes"] = rows_json(change_table(result));
   json["with_twice_the_memory"] = ranking.with_twice ? rows_json(layout_table(result, {*ranking.with_twice}))

@@ -24,6 +24,7 @@ struct SimulateRequest {
   bool shares_links = false;  // SimulationOptions::shares_links
   std::string trace;          // a folder for the trace with times; empty: none
   bool collapse = true;
+  std::string calibration;  // of calibrate --rows; empty: the one that the program brings
   Events events;
 };
 
@@ -34,6 +35,7 @@ struct SimulatedJob {
   Machine machine;
   Simulation simulation;
   MemoryEstimate memory;
+  std::vector<std::string> unverified = {};  // settings whose rules were never measured
 };
 
 /// Plans the job and simulates its steady iteration. Fails as plan_of and simulated() do, on machines and

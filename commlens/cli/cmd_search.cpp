@@ -73,6 +73,10 @@ Action declare_search(CLI::App& verb) {
       ->check(between(std::int64_t{1}, std::int64_t{100'000}))
       ->capture_default_str()
       ->type_name("K");
+  verb.add_option("--retime", request.retime, "Simulate the N fastest, event by event, too")
+      ->check(between(std::int64_t{0}, std::int64_t{1000}))
+      ->capture_default_str()
+      ->type_name("N");
   verb.add_option("--sweep", flags->sweep, "gpus: the fastest layout on each number of devices, up to N")
       ->check(CLI::IsMember({"gpus"}))
       ->type_name("WHAT");

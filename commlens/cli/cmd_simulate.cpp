@@ -55,8 +55,10 @@ Result<ExitCode> simulate_job(Console& console, const SimulateFlags& flags) {
                        ? "give a configuration and --machine, or a table of runs with --rows"
                        : "--machine is missing: commlens machines lists them");
   }
-  Result<void> usable = check_file_place("-o", flags.output.file).and_then([&] {
-    return check_apart("-o", flags.output.file, flags.job.config);
+  std::vector<std::string> inputs = flags.job.config;
+  inputs.insert(inputs.end(), {flags.job.machine, flags.rows.calibration});
+  const Result<void> usable = check_file_place("-o", flags.output.file).and_then([&] {
+    return check_apart("-o", flags.output.file, inputs);
   });
   if (!usable) {
     return tl::unexpected(usable.error());
@@ -65,6 +67,7 @@ Result<ExitCode> simulate_job(Console& console, const SimulateFlags& flags) {
     SimulateRequest request = flags.job;
     request.overrides = overrides;
     request.events = events_of(console);
+    request.calibration = flags.rows.calibration;
     request.shares_links = flags.contention == "flows";
     return simulate(request).map([&](const SimulatedJob& result) {
       write_rendered(console, flags.output, result);

@@ -9,14 +9,14 @@ namespace commlens {
 
 std::span<const LinkUse> TransferLoads::of(const ActiveTransfer& transfer,
                                            std::span<const double> capacities) {
-  for (const StreamUse& use : transfer.uses) {
+  for (const LinkStream& use : transfer.uses) {
     COMMLENS_CHECK(use.link >= 0 && static_cast<std::size_t>(use.link) < taken_.size(),
                    "transfers use links of the network");
     COMMLENS_CHECK(use.bytes_per_second >= 0 && use.streams >= 0, "streams have a rate");
     taken_[static_cast<std::size_t>(use.link)] += use.bytes_per_second * use.streams;
   }
   uses_.clear();
-  for (const StreamUse& use : transfer.uses) {
+  for (const LinkStream& use : transfer.uses) {
     double& taken = taken_[static_cast<std::size_t>(use.link)];
     if (taken > 0) {
       uses_.push_back(
@@ -29,7 +29,7 @@ std::span<const LinkUse> TransferLoads::of(const ActiveTransfer& transfer,
 
 double TransferLoads::weight(const ActiveTransfer& transfer) {
   double highest = 0;
-  for (const StreamUse& use : transfer.uses) {
+  for (const LinkStream& use : transfer.uses) {
     highest = std::max(highest, use.bytes_per_second);
   }
   return highest > 0 ? 1 / highest : 1;

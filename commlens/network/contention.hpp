@@ -8,7 +8,7 @@
 namespace commlens {
 
 /// Equal streams of a transfer over one link.
-struct StreamUse {
+struct LinkStream {
   LinkId link = 0;
   double bytes_per_second = 0;  // of one stream while the transfer is alone
   double streams = 1;           // of the transfer over this link at once
@@ -18,7 +18,7 @@ struct StreamUse {
 /// duration), and its streams run at the rates here. All its streams slow down together, by the one that
 /// slows down most: a ring is as fast as its slowest hop.
 struct ActiveTransfer {
-  std::vector<StreamUse> uses;  // a link may stand several times
+  std::vector<LinkStream> uses;  // a link may stand several times
 };
 
 /// What a transfer takes of each link at full speed, at most all of it; as a user of MaxMin whose level is

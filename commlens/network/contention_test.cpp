@@ -88,7 +88,7 @@ std::vector<std::vector<double>> taken_at_full_speed(const RandomTransfers& made
   std::vector<std::vector<double>> taken;
   for (const ActiveTransfer& transfer : made.transfers) {
     std::vector<double>& row = taken.emplace_back(made.capacities.size(), 0);
-    for (const StreamUse& use : transfer.uses) {
+    for (const LinkStream& use : transfer.uses) {
       row[static_cast<std::size_t>(use.link)] += use.bytes_per_second * use.streams;
     }
     for (std::size_t link = 0; link < row.size(); ++link) {
@@ -107,7 +107,7 @@ RC_GTEST_PROP(SharedLinksLaws, TransfersWithoutACommonLinkDoNotSlowEachOther, ()
   RandomTransfers made = random_transfers();
   made.transfers.resize(1);
   made.transfers.push_back(made.transfers.front());
-  for (StreamUse& use : made.transfers.back().uses) {
+  for (LinkStream& use : made.transfers.back().uses) {
     use.link += static_cast<LinkId>(made.capacities.size());
   }
   std::vector<double> twice = made.capacities;
@@ -142,7 +142,7 @@ RC_GTEST_PROP(SharedLinksLaws, WhoIsSlowedHasAFullLinkWhereNobodysStreamIsFaster
   const std::vector<std::vector<double>> taken = taken_at_full_speed(made);
   std::vector<double> stream(speeds.size(), 0);  // the fastest of each transfer
   for (std::size_t at = 0; at < speeds.size(); ++at) {
-    for (const StreamUse& use : made.transfers[at].uses) {
+    for (const LinkStream& use : made.transfers[at].uses) {
       stream[at] = std::max(stream[at], speeds[at] * use.bytes_per_second);
     }
   }

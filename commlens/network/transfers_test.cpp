@@ -22,7 +22,7 @@ std::vector<Rank> ranks_from(std::int64_t first, std::int64_t last) {
 /// Bytes per second of all streams over the links of one kind, by number of streams.
 std::map<double, double> streams_of(const Topology& topology, const ActiveTransfer& transfer, LinkKind kind) {
   std::map<double, double> links;
-  for (const StreamUse& use : transfer.uses) {
+  for (const LinkStream& use : transfer.uses) {
     if (topology.link(use.link).kind == kind) {
       ++links[use.streams];
     }

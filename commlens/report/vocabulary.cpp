@@ -232,6 +232,7 @@ constexpr OutputKey k_keys[] = {
     {"share_of_time", "share", Unit::share, k_all},
     {"shortest_ns", "shortest", Unit::nanoseconds, k_call},
     {"side", "side"},
+    {"simulated_s", "simulated", Unit::seconds},
     {"skipped", "skipped"},
     {"slow", "slow"},
     {"slow_blocks", "slow blocks", Unit::count},

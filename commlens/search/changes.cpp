@@ -26,7 +26,9 @@ class ChangeList {
                  const std::function<void(TrainingRun&)>& change) {
     TrainingRun changed = run_;
     change(changed);
-    if (!why_not(changed, space_).empty()) {
+    TrainingRun unpadded = changed;
+    unpadded.model.layers = layers_;
+    if (!why_not(unpadded, space_).empty()) {
       return;
     }
     LayoutChange result{std::string(setting), std::move(from), std::move(to), {}, true};
@@ -189,9 +191,10 @@ std::vector<LayoutChange> changes_of(const TrainingRun& base, const RankedLayout
 }
 
 std::vector<TimePart> parts_of_time(const IterationTime& time) {
-  std::vector<TimePart> parts = {{"compute", time.compute},     {"tensor messages", time.tensor},
-                                 {"bubble", time.bubble},       {"data messages", time.data},
-                                 {"optimizer", time.optimizer}, {"other", time.other}};
+  std::vector<TimePart> parts = {{"compute", time.compute},    {"tensor messages", time.tensor},
+                                 {"bubble", time.bubble},      {"stage messages", time.stages},
+                                 {"data messages", time.data}, {"optimizer", time.optimizer},
+                                 {"other", time.other}};
   std::stable_sort(parts.begin(), parts.end(),
                    [](const TimePart& a, const TimePart& b) { return a.seconds > b.seconds; });
   return parts;

@@ -27,7 +27,7 @@ struct TimePart {
   std::string_view name;
   double seconds = 0;
 };
-/// compute, tensor messages, bubble, data messages, optimizer, other; the longest first.
+/// compute, tensor messages, bubble, messages of stages, data messages, optimizer, other; the longest first.
 std::vector<TimePart> parts_of_time(const IterationTime& time);
 
 /// "ZeRO-3 over 8", …: a kind of data parallelism in words.

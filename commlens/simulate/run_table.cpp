@@ -156,6 +156,10 @@ RunLayout layout_of(RowCells& cells, const RunFramework& framework) {
         fmt::format("{} sequences are no multiple of {} data-parallel ranks times micro-batches of {}",
                     layout.global_batch, layout.data(), layout.micro_batch));
   }
+  if (layout.expert * layout.expert_tensor > layout.data() * layout.context * layout.tensor) {
+    cells.reason(fmt::format("experts over {} x {} ranks are more than dp x cp x tp = {}", layout.expert,
+                             layout.expert_tensor, layout.data() * layout.context * layout.tensor));
+  }
   if (layout.shard_group > layout.data() || layout.shard_group < 0) {
     layout.shard_group = layout.data();
   }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "commlens/app/simulate.hpp"
 #include "commlens/base/csv.hpp"
@@ -93,7 +94,7 @@ struct JobErrors {
 
 Result<Estimate> simulated_seconds(const MeasuredRow& row) {
   const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / fmt::format("commlens-{}.yaml", row.text("id"));
+      std::filesystem::temp_directory_path() / fmt::format("commlens-{}-{}.yaml", ::getpid(), row.text("id"));
   write_file_atomically(file, case_of(row));
   SimulateRequest request;
   request.config = {file.string()};

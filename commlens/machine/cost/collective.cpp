@@ -410,6 +410,13 @@ double least_us(const Machine& machine, const TimedCall& call, std::string_view 
   if (call.place.per_node() > 1 && call.place.nodes == 1) {
     least = us(bytes * (is_switch ? 1 : sent_share(call.op, call.place.ranks)), machine.up.bandwidth, 1);
   }
+  if (call.place.per_node() > 1 && call.place.nodes > 1 && machine.up.bandwidth && machine.out.nics &&
+      machine.out.bandwidth) {
+    // All that a rank gets comes over its links in the node or over the NICs that it has a part of.
+    const double nics = std::max(machine.out.nics->value / machine.ranks_per_node.value, 1.0);
+    const double rate = machine.up.bandwidth->value + machine.out.bandwidth->value * nics;
+    least = bytes * (is_switch ? 1 : sent_share(call.op, call.place.ranks)) / (rate * 1e3);
+  }
   if (call.place.nodes > 1 && machine.out.nics) {
     // Ranks of one node share what leaves it; an exchange of all sends each node's part to the others.
     const auto per_node = static_cast<double>(call.place.per_node());

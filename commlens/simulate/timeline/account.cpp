@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <vector>
 
 namespace commlens {
@@ -14,9 +15,9 @@ struct Edge {
   StepIndex step = 0;
 };
 
-std::vector<Edge> edges_of(const ClassTimeline& line, StepIndex first_step) {
+std::vector<Edge> edges_of(const ClassTimeline& line) {
   std::vector<Edge> edges;
-  for (StepIndex step = first_step; step < line.times.size(); ++step) {
+  for (StepIndex step = 0; step < line.times.size(); ++step) {
     const StepTimes& times = line.times[step];
     if (times.finished > times.moving) {
       edges.push_back({times.moving, true, step});
@@ -31,25 +32,26 @@ std::vector<Edge> edges_of(const ClassTimeline& line, StepIndex first_step) {
 
 }  // namespace
 
-RankAccount rank_account(const Plan& plan, const ClassTimeline& line, StepIndex first_step, Ticks begin,
-                         Ticks end) {
+RankAccount rank_account(const Plan& plan, const ClassTimeline& line, const TimeWindow& window) {
   RankAccount account;
   const auto key_of = [&](StepIndex step) {
     const CommOp& op = plan.tables.op(line.program.steps[step].op());
     return RankAccount::Key(op.kind, plan.tables.groups.axis(op.group));
   };
-  for (StepIndex step = first_step; step < line.times.size(); ++step) {
-    if (line.program.steps[step].kind == PlanStep::Kind::call) {
+  for (StepIndex step = 0; step < line.times.size(); ++step) {
+    const PlanStep& planned = line.program.steps[step];
+    if (planned.kind == PlanStep::Kind::call &&
+        plan.tables.groups.size(plan.tables.op(planned.op()).group) > 1) {
       RankAccount::Calls& calls = account.calls[key_of(step)];
       calls.calls += 1;
-      calls.moving += static_cast<double>(line.times[step].finished - line.times[step].moving);
+      calls.moving += window.part_of(line.times[step].moving, line.times[step].finished);
     }
   }
   bool computes = false;
   std::set<std::pair<Ticks, StepIndex>> moving;
-  Ticks last = begin;
+  Ticks last = window.begin;
   const auto pass = [&](Ticks until) {
-    const auto span = static_cast<double>(std::clamp(until, begin, end) - std::clamp(last, begin, end));
+    const double span = window.part_of(last, until);
     last = until;
     if (computes) {
       account.compute += span;
@@ -60,7 +62,7 @@ RankAccount rank_account(const Plan& plan, const ClassTimeline& line, StepIndex 
       account.calls[key_of(moving.begin()->second)].exposed += span;
     }
   };
-  for (const Edge& edge : edges_of(line, first_step)) {
+  for (const Edge& edge : edges_of(line)) {
     pass(edge.when);
     if (line.program.steps[edge.step].kind == PlanStep::Kind::work) {
       computes = edge.is_begin;
@@ -70,7 +72,7 @@ RankAccount rank_account(const Plan& plan, const ClassTimeline& line, StepIndex 
       moving.erase({line.times[edge.step].moving, edge.step});
     }
   }
-  pass(end);
+  pass(window.end);
   return account;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -22,9 +23,18 @@ struct RankAccount {
   std::map<Key, Calls> calls;
 };
 
-/// Of the steps from `first_step` on, in the window from `begin` to `end`. Where several calls move and
-/// nothing is computed, the time is that of the one that was first.
-RankAccount rank_account(const Plan& plan, const ClassTimeline& line, StepIndex first_step, Ticks begin,
-                         Ticks end);
+/// From one moment to another.
+struct TimeWindow {
+  Ticks begin = 0;
+  Ticks end = 0;
+  /// What of an interval is in it.
+  double part_of(Ticks from, Ticks to) const {
+    return static_cast<double>(std::clamp(to, begin, end) - std::clamp(from, begin, end));
+  }
+};
+
+/// What the rank does in the window; `calls` counts those of the whole line. Where several calls move and
+/// nothing is computed, the time is that of the one that was first. Calls of one rank are left out.
+RankAccount rank_account(const Plan& plan, const ClassTimeline& line, const TimeWindow& window);
 
 }  // namespace commlens

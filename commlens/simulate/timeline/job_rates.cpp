@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <variant>
 
 #include <fmt/format.h>
@@ -15,6 +16,8 @@ namespace {
 
 constexpr double k_gb = 1e9;
 constexpr double k_tera = 1e12;
+// Of products in a type that no measured run had, as of devices that none had (docs/time-model.md).
+const double k_wide_spread = std::log(2.0);
 constexpr double k_half_peak =
     0.5;  // of fp32 products in TF32 over 16 bit, where a machine file does not say
 
@@ -41,10 +44,11 @@ double kernels_of_layer(const Job& job) {
   return std::max(count, 1.0);
 }
 
-std::vector<Gemm> weight_gradients(const Job& job) {
+/// Products of a pass over all parts.
+std::vector<Gemm> products_of(const Job& job, Pass pass) {
   std::vector<Gemm> products;
   for (int part = 0; part < k_module_parts; ++part) {
-    for (const Kernel& kernel : kernels_of(job, static_cast<ModulePart>(part), Pass::weight_gradient)) {
+    for (const Kernel& kernel : kernels_of(job, static_cast<ModulePart>(part), pass)) {
       if (const Gemm* const gemm = std::get_if<Gemm>(&kernel)) {
         products.push_back(*gemm);
       }
@@ -91,7 +95,6 @@ MeasuredFamily measured_family(std::string_view framework, const RunHardware& ha
 struct KernelSeconds {
   const ComputeRates& rates;
   double slower = 1;  // products of this element type, over those of 16 bit
-  DType dtype = DType::bf16;
   double operator()(const Gemm& gemm) const {
     return slower * gemm_seconds(rates, gemm, MatrixPrecision::bf16);
   }
@@ -103,7 +106,7 @@ struct KernelSeconds {
 
 }  // namespace
 
-JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration& calibration) {
+JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const RunCalibration& calibration) {
   TrainingRun run;
   run.hardware = machine_hardware(machine, job.layout.ranks);
   run.model.sequence = job.model.sequence;
@@ -121,15 +124,22 @@ JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration&
   result.provenance = choice.provenance;
   result.rates = rates_of(run.hardware, choice.coefficients);
   const double peak = stated_peak(machine) > 0 ? stated_peak(machine) : run.hardware.peak;
-  const bool is_wide = size_of(job.train.dtype) > 2;
-  result.peak_of_dtype = peak_of(machine, job.train.dtype).value_or(peak * (is_wide ? k_half_peak : 1));
+  const bool is_wide = size_of(dtype) > 2;
+  result.peak_of_dtype = peak_of(machine, dtype).value_or(peak * (is_wide ? k_half_peak : 1));
   result.slower = is_wide ? peak / result.peak_of_dtype : 1;
+  if (is_wide) {
+    result.spread = std::max(result.spread, k_wide_spread);
+    result.provenance += fmt::format(
+        "; no run was in {}: products at {:.3g} TFLOP/s{}", name_of(dtype), result.peak_of_dtype / k_tera,
+        peak_of(machine, dtype) ? "" : ", as TF32 has it, which the machine file does not say");
+  }
   const double kernels = kernels_of_layer(job);
   result.kernel_launch = choice.coefficients[Coefficient::layer_launch] * 1e-6 / kernels;
   result.kernel_floor = choice.coefficients[Coefficient::launch_floor] * 1e-6 / kernels;
   if (job.train.micro_batches > 1) {
     result.accumulate = framework->behaviour.accumulation_bytes / result.rates.memory_bandwidth;
-    result.weight_gradients = weight_gradients(job);
+    result.weight_gradients = products_of(job, Pass::weight_gradient);
+    result.input_gradients = products_of(job, Pass::input_gradient);
   }
   result.held_share = held_share(machine, run.hardware.processors);
   return result;
@@ -137,15 +147,19 @@ JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration&
 
 namespace {
 
-/// Of adding up the gradients that a work makes.
+bool has(const std::vector<Gemm>& products, const Gemm& gemm) {
+  return std::find(products.begin(), products.end(), gemm) != products.end();
+}
+
+/// Of adding up the gradients that a work makes. Of two products of one shape, of which one makes the
+/// gradient of an input, each counts half.
 double accumulation_seconds(const JobRates& rates, const PlanWork& work) {
   double parameters = 0;
   for (const Kernel& kernel : work.kernels) {
     const Gemm* const gemm = std::get_if<Gemm>(&kernel);
-    if (gemm != nullptr && std::find(rates.weight_gradients.begin(), rates.weight_gradients.end(), *gemm) !=
-                               rates.weight_gradients.end()) {
-      parameters +=
-          static_cast<double>(gemm->m) * static_cast<double>(gemm->n) * static_cast<double>(gemm->count);
+    if (gemm != nullptr && has(rates.weight_gradients, *gemm)) {
+      parameters += static_cast<double>(gemm->m) * static_cast<double>(gemm->n) *
+                    static_cast<double>(gemm->count) * (has(rates.input_gradients, *gemm) ? 0.5 : 1);
     }
   }
   return parameters * rates.accumulate;
@@ -154,8 +168,7 @@ double accumulation_seconds(const JobRates& rates, const PlanWork& work) {
 }  // namespace
 
 double work_seconds(const JobRates& rates, const PlanWork& work) {
-  const double slower = size_of(work.dtype) > 2 ? rates.slower : 1;
-  const KernelSeconds seconds_of{rates.rates, slower, work.dtype};
+  const KernelSeconds seconds_of{rates.rates, rates.slower};
   double seconds = 0;
   for (const Kernel& kernel : work.kernels) {
     seconds += std::visit(seconds_of, kernel) + rates.kernel_launch;

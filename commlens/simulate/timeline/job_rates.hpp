@@ -1,5 +1,4 @@
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,14 +20,15 @@ struct JobRates {
   double kernel_floor = 0;             // seconds that a kernel takes at least, for the same reason
   double accumulate = 0;               // seconds of adding the gradient of a parameter up over micro-batches
   std::vector<Gemm> weight_gradients;  // products that make gradients of parameters
+  std::vector<Gemm> input_gradients;   // products that make gradients of inputs
   double held_share = 0;  // of the device's multiprocessors, that a collective holds while it is under way
   double spread = 0;      // of log(time): 90 % interval
   std::string provenance;
 };
 
-/// The rates of the family of runs nearest to the job's device and framework
+/// `dtype`: of its matrix products. The rates of the family of runs nearest to the job's device and framework
 /// (docs/time-model.md#coefficients).
-JobRates job_rates(const Job& job, const Machine& machine, const RunCalibration& calibration);
+JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const RunCalibration& calibration);
 
 /// Seconds of the kernels of a work, one after the other, with their launches; with adding gradients up,
 /// where there are several micro-batches.

@@ -12,17 +12,36 @@ constexpr double k_bytes_of_gb = 1e9;
 
 LinkId port_of(std::uint32_t row, Port port) { return static_cast<LinkId>(row * k_ports + port); }
 
+constexpr double k_unlimited =
+    1e18;  // bytes/s of ports that a machine file says nothing of: they hold nobody up
+
 std::vector<double> port_capacities(const Machine& machine, std::size_t classes) {
-  const double up = machine.up.bandwidth ? machine.up.bandwidth->value * k_bytes_of_gb : 0;
+  const double up = machine.up.bandwidth ? machine.up.bandwidth->value * k_bytes_of_gb : k_unlimited;
   const double nic = machine.out.nics && machine.out.bandwidth
                          ? machine.out.nics->value * machine.out.bandwidth->value * k_bytes_of_gb /
                                machine.ranks_per_node.value
-                         : 0;
+                         : k_unlimited;
   std::vector<double> capacities;
   for (std::size_t row = 0; row < classes; ++row) {
     capacities.insert(capacities.end(), {up, up, nic, nic});
   }
   return capacities;
+}
+
+/// Parts of a call's bytes that a rank sends inside its node, and out of it.
+struct SentParts {
+  double inside = 0;
+  double across = 0;
+};
+
+SentParts sent_parts(CommKind kind, const Placement& place) {
+  const auto ranks = static_cast<double>(place.ranks);
+  const auto per_node = static_cast<double>(place.per_node());
+  if (kind == CommKind::all_to_all) {
+    return {(per_node - 1) / ranks, (ranks - per_node) / ranks};
+  }
+  return {place.per_node() > 1 ? sent_share(kind, place.ranks) : 0,
+          place.nodes > 1 ? sent_share(kind, place.nodes) / per_node : 0};
 }
 
 std::vector<Placement> places_of(const SimulatedRanks& ranks) {
@@ -59,10 +78,9 @@ ActiveTransfer SharedPorts::transfer_of(const MovingCall& call) const {
     transfer.uses.push_back({port_of(channel.classes[1], is_near ? up_in : nic_in), bytes / seconds, 1});
     return transfer;
   }
-  const double inside = place.per_node() > 1 ? bytes * sent_share(op.kind, place.ranks) / seconds : 0;
-  const double across = place.nodes > 1 ? bytes * sent_share(op.kind, place.nodes) /
-                                              static_cast<double>(place.per_node()) / seconds
-                                        : 0;
+  const SentParts parts = sent_parts(op.kind, place);
+  const double inside = bytes * parts.inside / seconds;
+  const double across = bytes * parts.across / seconds;
   for (const std::uint32_t row : channel.classes) {
     for (const auto& [port, rate] : {std::pair(up_out, inside), std::pair(up_in, inside),
                                      std::pair(nic_out, across), std::pair(nic_in, across)}) {

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "commlens/simulate/machine_hardware.hpp"
 #include "commlens/simulate/timeline/account.hpp"
-#include "commlens/simulate/timeline/call_times.hpp"
 #include "commlens/simulate/timeline/job_rates.hpp"
+#include "commlens/simulate/timeline/machine_calls.hpp"
 #include "commlens/simulate/timeline/shared_ports.hpp"
 #include "commlens/simulate/timeline/timeline.hpp"
 
@@ -24,6 +24,11 @@ struct Ends {
   int calls = 0;
 };
 constexpr std::array<Ends, 5> k_runs = {{{0, 0}, {-1, -1}, {-1, 1}, {1, -1}, {1, 1}}};
+
+constexpr double k_repeats = 3;  // of the iteration: the middle one counts
+
+// Of one step: picoseconds of a few hundred of them fit into 63 bits.
+constexpr double k_most_seconds = 1e4;
 
 double us_at(const CollectiveTime& time, int end) {
   return end == 0 ? time.us : end < 0 ? time.low_us : time.high_us;
@@ -53,28 +58,33 @@ class Simulator {
   Simulator(const Plan& plan, const SimulationOptions& options, const RunCalibration& calibration)
       : plan_(plan),
         options_(options),
-        rates_(job_rates(plan.job, *options.machine, calibration)),
+        rates_(job_rates(plan.job, options.dtype, *options.machine, calibration)),
         calls_(*options.machine, options.lender, options.library),
         ranks_(simulated_ranks(plan, per_node(), options.collapse)),
-        ports_(*options.machine, plan, ranks_),
-        iterations_{plan.steady_iteration(), plan.steady_iteration() + 1} {}
+        iteration_(plan.steady_iteration()) {
+    if (options.shares_links) {
+      ports_.emplace(*options.machine, plan, ranks_);
+    }
+  }
 
   Result<Simulation> result() {
     Simulation simulation;
-    simulation.iteration = iterations_.back();
+    simulation.iteration = iteration_;
     simulation.compute_provenance = rates_.provenance;
-    simulation.library = runs_on(options_.library.name, options_.machine->processor.architecture)
-                             ? fmt::format("{} {}", options_.library.name, options_.library.version)
-                             : "calls by the links alone";
+    simulation.library = calls_.text();
     simulation.classes = static_cast<std::int64_t>(ranks_.classes.size());
     std::string error;
     for (const Ends& ends : k_runs) {
-      const Result<std::vector<ClassTimeline>> lines = timeline(plan_, ranks_, iterations_, costs(ends));
-      if (!lines) {
-        error = lines.error().message;
+      const Result<std::vector<ClassTimeline>> lines =
+          timeline(plan_, ranks_, {iteration_, iteration_, iteration_}, costs(ends));
+      if (!lines || !error_.empty()) {
+        error = lines ? error_ : lines.error().message;
         break;
       }
       const bool is_first = &ends == k_runs.data();
+      if (!is_first && !options_.has_intervals) {
+        break;
+      }
       add(simulation, run_of(*lines), is_first);
       if (is_first) {
         simulation.trace = trace_of(*lines);
@@ -90,22 +100,30 @@ class Simulator {
   StepCosts costs(Ends ends) {
     StepCosts costs;
     const double kernels = std::exp(rates_.spread * ends.kernels) * jitter();
+    work_ticks_.resize(plan_.works.count());
     for (std::size_t row = 0; row < plan_.works.count(); ++row) {
       const PlanWork& work = plan_.works[WorkId{static_cast<std::uint32_t>(row)}];
-      work_ticks_.resize(plan_.works.count());
-      work_ticks_[row] = std::llround(work_seconds(rates_, work) * kernels * k_ticks_per_second);
+      const double seconds = work_seconds(rates_, work) * kernels;
+      if (!(seconds < k_most_seconds)) {
+        error_ = fmt::format("a rank computes for {:.2g} s without a message; times end at {:.0g} s", seconds,
+                             k_most_seconds);
+      }
+      work_ticks_[row] = std::llround(std::min(seconds, k_most_seconds) * k_ticks_per_second);
     }
     costs.work = [this](const SimulatedClass&, WorkId work) {
       return work_ticks_[static_cast<std::size_t>(work)];
     };
     costs.call = [this, ends](const ClassGroup& group, OpId op) {
       const CollectiveTime& time = calls_.time(plan_.tables.op(op), group);
+      if (!calls_.error().empty()) {
+        error_ = calls_.error();
+      }
       constexpr double ticks_per_us = 1e6;
       return static_cast<Ticks>(std::llround(us_at(time, ends.calls) * ticks_per_us));
     };
     costs.held_share = rates_.held_share;
     if (options_.shares_links) {
-      costs.speeds = [this](std::span<const MovingCall> calls) { return ports_.speeds(calls); };
+      costs.speeds = [this](std::span<const MovingCall> calls) { return ports_->speeds(calls); };
     }
     return costs;
   }
@@ -115,19 +133,21 @@ class Simulator {
     return 1 + options_.jitter * std::sqrt(2 * std::log(std::max(ranks, 1.0)));
   }
 
-  StepIndex first_step(std::size_t row) const {
+  /// Steps of an iteration of a class.
+  StepIndex steps_of(std::size_t row) const {
     const RankClass& ranks = plan_.classes[ranks_.classes[row].plan_class];
-    return static_cast<StepIndex>(ranks.at(iterations_.front()).steps.size());
+    return static_cast<StepIndex>(ranks.at(iteration_).steps.size());
   }
 
-  /// The end of the last step of the first iteration, and of all.
+  /// The end of the last step of the first iteration, and of the second.
   std::pair<Ticks, Ticks> window(const std::vector<ClassTimeline>& lines) const {
     Ticks begin = 0;
     Ticks end = 0;
     for (std::size_t row = 0; row < lines.size(); ++row) {
-      const StepIndex first = first_step(row);
-      for (StepIndex step = 0; step < lines[row].times.size(); ++step) {
-        (step < first ? begin : end) = std::max(step < first ? begin : end, lines[row].times[step].finished);
+      const StepIndex steps = steps_of(row);
+      for (StepIndex step = 0; step < 2 * steps; ++step) {
+        Ticks& last = step < steps ? begin : end;
+        last = std::max(last, lines[row].times[step].finished);
       }
     }
     return {begin, std::max(begin, end)};
@@ -140,19 +160,20 @@ class Simulator {
     const auto ranks = static_cast<double>(plan_.job.layout.ranks);
     for (std::size_t row = 0; row < lines.size(); ++row) {
       const double weight = static_cast<double>(ranks_.classes[row].count) / ranks / k_ticks_per_second;
-      const RankAccount account = rank_account(plan_, lines[row], first_step(row), begin, end);
+      const RankAccount account = rank_account(plan_, lines[row], {begin, end});
       run.compute += account.compute * weight;
       run.exposed += account.exposed * weight;
       run.waiting += account.waiting * weight;
       for (const auto& [key, calls] : account.calls) {
         RankAccount::Calls& sum = run.calls[key];
-        sum.calls += calls.calls * weight * k_ticks_per_second;
+        sum.calls += calls.calls / k_repeats * weight * k_ticks_per_second;
         sum.moving += calls.moving * weight;
         sum.exposed += calls.exposed * weight;
       }
     }
     if (run.seconds > 0) {
-      const auto tokens = static_cast<double>(sequences_per_iteration(plan_.job) * plan_.job.model.sequence);
+      const double tokens = static_cast<double>(sequences_per_iteration(plan_.job)) *
+                            static_cast<double>(plan_.job.model.sequence);
       run.tokens_per_second = tokens / run.seconds / ranks;
       run.mfu = model_flops_of_rank() / run.seconds / rates_.peak_of_dtype;
     }
@@ -164,7 +185,7 @@ class Simulator {
     double flops = 0;
     for (const SimulatedClass& simulated : ranks_.classes) {
       double of_rank = 0;
-      for (const PlanStep& step : plan_.classes[simulated.plan_class].at(iterations_.back()).steps) {
+      for (const PlanStep& step : plan_.classes[simulated.plan_class].at(iteration_).steps) {
         if (step.kind == PlanStep::Kind::work && plan_.works[step.work()].phase != Phase::recompute) {
           of_rank += plan_.works[step.work()].flops.value;
         }
@@ -200,7 +221,7 @@ class Simulator {
   void finish(Simulation& simulation) {
     for (SimulatedCalls& row : simulation.calls) {
       for (const SimulatedClass& simulated : ranks_.classes) {
-        for (const PlanStep& step : plan_.classes[simulated.plan_class].at(iterations_.back()).steps) {
+        for (const PlanStep& step : plan_.classes[simulated.plan_class].at(iteration_).steps) {
           if (step.kind == PlanStep::Kind::call) {
             add_source(row, simulated, plan_.tables.op(step.op()));
           }
@@ -234,14 +255,14 @@ class Simulator {
     };
     for (std::size_t row = 0; row < lines.size(); ++row) {
       RankStream stream;
-      for (StepIndex step = first_step(row); step < lines[row].times.size(); ++step) {
+      for (StepIndex step = steps_of(row); step < 2 * steps_of(row); ++step) {
         const PlanStep& planned = lines[row].program.steps[step];
         const StepTimes& times = lines[row].times[step];
         if (planned.kind == PlanStep::Kind::call) {
-          stream.events.push_back({planned.op(), iterations_.back(), planned.micro_batch});
+          stream.events.push_back({planned.op(), iteration_, planned.micro_batch});
           stream.times.push_back({at(times.ready), at(times.ready), at(times.finished)});
         } else {
-          stream.compute.push_back({at(times.ready), at(times.finished), iterations_.back()});
+          stream.compute.push_back({at(times.ready), at(times.finished), iteration_});
         }
       }
       for (const RankRange& ranks : ranks_.classes[row].ranks) {
@@ -257,10 +278,11 @@ class Simulator {
   const Plan& plan_;
   SimulationOptions options_;
   JobRates rates_;
-  CallTimes calls_;
+  MachineCalls calls_;
   SimulatedRanks ranks_;
-  SharedPorts ports_;
-  std::vector<Iteration> iterations_;
+  std::optional<SharedPorts> ports_;
+  Iteration iteration_;
+  std::string error_;
   std::vector<Ticks> work_ticks_;
 };
 

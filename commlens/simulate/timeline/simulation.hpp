@@ -25,10 +25,12 @@ struct SimulationOptions {
   const Machine* machine = nullptr;
   const Machine* lender = nullptr;  // the machine that it borrows from; null: none
   Library library;
+  DType dtype = DType::bf16;  // of matrix products
   /// Ranks compute longer by the expected largest of n normal deviations of this part of their time: 1 +
   /// sigma sqrt(2 ln n). 0: all compute alike.
   double jitter = 0;
   bool shares_links = false;  // calls under way at the same time share ports (shared_ports.hpp)
+  bool has_intervals = true;  // else figures are values alone, without the four more runs
   bool collapse = true;       // ranks that do the same at the same time are simulated once
 };
 
@@ -62,7 +64,7 @@ struct Simulation {
 /// Fails where a job has more ranks than the machine.
 Result<void> check_fits(const Machine& machine, std::int64_t ranks);
 
-/// Simulates two steady iterations of the plan; the second counts. Its figures' intervals are those of four
+/// Simulates three steady iterations of the plan; the second counts. Its figures' intervals are those of four
 /// more runs: with the kernels' times and the calls' at either end of their 90 % intervals. Fails where the
 /// job has more ranks than the machine, where the machine lacks what kernels or calls need, and where calls
 /// wait for each other for ever.

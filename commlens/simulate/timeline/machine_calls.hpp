@@ -1,6 +1,5 @@
 #pragma once
 #include <map>
-#include <optional>
 #include <string>
 #include <tuple>
 
@@ -20,11 +19,11 @@ ClassGroup placed_group(const GroupTable& groups, GroupId group, Rank self, std:
 std::string provenance_text(const CollectiveTime& time);
 
 /// Times of a job's calls on a machine.
-class CallTimes {
+class MachineCalls {
  public:
   /// `lender`: the machine that `machine` borrows from; null: none. `library`: what carries calls out. All
   /// outlive it.
-  CallTimes(const Machine& machine, const Machine* lender, Library library);
+  MachineCalls(const Machine& machine, const Machine* lender, Library library);
 
   /// The time of a call over such a group. Of groups that share their nodes' NICs: that of as many times the
   /// bytes. Calls of the library that have no model here (barriers, those of other names) take what the
@@ -32,14 +31,19 @@ class CallTimes {
   /// bytes that each rank sends over its bandwidth, and a fixed latency, uncalibrated.
   const CollectiveTime& time(const CommOp& op, const ClassGroup& group);
 
-  const Library& library() const { return library_; }
+  /// Why a call has no time though the library runs on the machine; empty: all have one.
+  const std::string& error() const { return error_; }
+  /// "nccl 2.29.2"; of a library that does not run there "calls by the links alone".
+  std::string text() const;
 
  private:
-  CollectiveTime found(const TimedCall& call) const;
+  CollectiveTime found(const TimedCall& call);
 
   const Machine& machine_;
   const Machine* lender_;
   Library library_;
+  bool is_by_links_;
+  std::string error_;
   std::map<std::tuple<CommKind, std::int64_t, DType, std::int64_t, std::int64_t>, CollectiveTime> known_;
 };
 

@@ -1,8 +1,10 @@
-#include "commlens/simulate/timeline/call_times.hpp"
+#include "commlens/simulate/timeline/machine_calls.hpp"
 
 #include <algorithm>
 #include <set>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "commlens/comm/volume.hpp"
 
@@ -25,11 +27,12 @@ namespace {
 // Of a call without bytes, or by the links alone; small sizes of docs/results/calibrate.md.
 constexpr std::int64_t k_smallest_bytes = 8;
 constexpr double k_link_latency_us = 15;
+constexpr std::string_view k_by_links = "the links alone";
 // As of a library's constants alone (cost/collective.cpp): a third lower to 2.2 times as long.
 constexpr double k_links_low = 1.35;
 constexpr double k_links_high = 2.2;
 
-/// Bytes per us of one rank: its link inside a node, its share of the NICs between nodes.
+/// Bytes per us: of a rank's links inside a node, of all NICs of a node between nodes.
 double bytes_per_us(const Machine& machine, const Placement& place) {
   if (place.nodes == 1) {
     return machine.up.bandwidth ? machine.up.bandwidth->value * 1e3 : 0;
@@ -43,10 +46,10 @@ CollectiveTime by_links(const Machine& machine, const TimedCall& call) {
   CollectiveTime time;
   const double rate = bytes_per_us(machine, call.place);
   const double sent = static_cast<double>(call.bytes.value) * sent_share(call.op, call.place.ranks);
-  time.us = k_link_latency_us + (rate > 0 ? sent / rate : 0);
+  time.us = k_link_latency_us + std::max(sent / rate, least_us(machine, call, ""));
   time.low_us = time.us / k_links_low;
   time.high_us = time.us * k_links_high;
-  time.source_of = "the links alone";
+  time.source_of = std::string(k_by_links);
   return time;
 }
 
@@ -68,24 +71,47 @@ ClassGroup placed_group(const GroupTable& groups, GroupId group, Rank self, std:
 }
 
 std::string provenance_text(const CollectiveTime& time) {
+  const bool by_links = time.source == TimeSource::uncalibrated && time.source_of == k_by_links;
   return time.source == TimeSource::borrowed ? "borrowed from " + time.source_of
+         : by_links                          ? "uncalibrated, by the links alone"
                                              : std::string(name_of(time.source));
 }
 
-CallTimes::CallTimes(const Machine& machine, const Machine* lender, Library library)
-    : machine_(machine), lender_(lender), library_(std::move(library)) {}
+MachineCalls::MachineCalls(const Machine& machine, const Machine* lender, Library library)
+    : machine_(machine),
+      lender_(lender),
+      library_(std::move(library)),
+      is_by_links_(!runs_on(library_.name, machine.processor.architecture)) {}
 
-CollectiveTime CallTimes::found(const TimedCall& call) const {
+std::string MachineCalls::text() const {
+  return is_by_links_ ? "calls by the links alone"
+                      : library_.name + (library_.version.empty() ? "" : " " + library_.version);
+}
+
+CollectiveTime MachineCalls::found(const TimedCall& call) {
+  if (is_by_links_) {
+    if (bytes_per_us(machine_, call.place) <= 0) {
+      const bool is_across = call.place.nodes > 1;
+      error_ = fmt::format("machine {}: has no {}, which the time of calls {} needs", machine_.name,
+                           is_across ? "scale_out.nics and scale_out.bandwidth" : "scale_up.bandwidth",
+                           is_across ? "between nodes" : "inside a node");
+      return {};
+    }
+    return by_links(machine_, call);
+  }
   CostQuery query;
   query.machine = &machine_;
   query.lender = lender_;
   query.library = library_;
   query.call = call;
   const Result<CollectiveTime> time = collective_time(query);
-  return time ? *time : by_links(machine_, call);
+  if (!time) {
+    error_ = time.error().message;
+  }
+  return time ? *time : CollectiveTime();
 }
 
-const CollectiveTime& CallTimes::time(const CommOp& op, const ClassGroup& group) {
+const CollectiveTime& MachineCalls::time(const CommOp& op, const ClassGroup& group) {
   TimedCall call;
   call.op = timed_kind(op.kind);
   const std::int64_t bytes = std::max(message_bytes(op).value, k_smallest_bytes);
