@@ -3,6 +3,7 @@
 
 #include "commlens/app/layout_options.hpp"
 #include "commlens/app/simulate.hpp"
+#include "commlens/machine/machines.hpp"
 
 namespace commlens {
 namespace {
@@ -138,6 +139,32 @@ TEST_P(OfEveryJob, IsTheSameEachTimeAndLongerWithJitter) {
   ASSERT_TRUE(first && again && uneven);
   EXPECT_EQ(rendered(*first, Format::json), rendered(*again, Format::json));
   EXPECT_GT(uneven->simulation.seconds.value, first->simulation.seconds.value);
+}
+
+TEST(Simulation, HasATimeOnEveryMachine) {
+  for (const EmbeddedFile& machine : built_in_machines()) {
+    SCOPED_TRACE(machine.stem());
+    for (const bool shares_links : {false, true}) {
+      const NamedJob job{"replicas", {"1.3B"}, "deepspeed", {{"--ranks", "24"}}, std::string(machine.stem())};
+      const Result<SimulatedJob> result = simulated_job(job, true, 0, shares_links);
+      ASSERT_TRUE(result) << result.error().message;
+      EXPECT_GT(result->simulation.seconds.low, 0);
+    }
+  }
+}
+
+TEST(Simulation, OfALibraryWithoutTimesIsAnError) {
+  SimulateRequest request;
+  request.config = {"1.3B"};
+  request.machine = "dgx_h100";
+  request.library = "mpi";
+  request.overrides.ranks = 16;
+  const Result<SimulatedJob> result = simulate(request);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(
+      result.error().message,
+      "machine dgx_h100: no MPI time of all_reduce was measured between nodes; run commlens calibrate with a "
+      "sweep");
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulation, OfEveryJob, ::testing::Range(std::size_t{0}, std::size_t{8}),

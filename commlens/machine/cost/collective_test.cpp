@@ -169,9 +169,12 @@ TEST(LeastTime, IsThatOfTheLinks) {
   const TimedCall call{CommKind::all_reduce, Bytes{1 << 29}, DType::fp16, {8, 1}};
   EXPECT_NEAR(least_us(machine, call, "ring"), 536'870'912 * 1.75 / 300e3, 1e-6);
   EXPECT_NEAR(least_us(machine, call, "nvls"), 536'870'912 / 300e3, 1e-6);
-  // Two nodes of 8 NICs of 25 GB/s: half of it crosses twice.
+  // Two nodes of 8 NICs of 25 GB/s: each of 16 ranks gets 15/8 of it over its links and a NIC.
   const TimedCall across{CommKind::all_reduce, Bytes{1 << 29}, DType::fp16, {16, 2}};
-  EXPECT_NEAR(least_us(machine, across, "ring"), 536'870'912 / 200e3, 1e-6);
+  EXPECT_NEAR(least_us(machine, across, "ring"), 536'870'912 * 1.875 / 325e3, 1e-6);
+  // Of two ranks on two nodes all crosses once each way.
+  const TimedCall pair{CommKind::all_reduce, Bytes{1 << 29}, DType::fp16, {2, 2}};
+  EXPECT_NEAR(least_us(machine, pair, "ring"), 536'870'912 / 200e3, 1e-6);
 }
 
 }  // namespace
