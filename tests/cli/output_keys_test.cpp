@@ -251,7 +251,8 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     write({"simulate", "1.3B", "--ranks", "16", "--framework", "deepspeed", "--machine", "dgx_h100"});
     write({"predict", "1.3B", "--ranks", "16", "--framework", "deepspeed", "--machine", "dgx_h100"});
     write({"cost", "all_reduce", "--machine", "dgx_h100", "--ranks", "8", "--bytes", "1MiB", "--explain"});
-    write({"search", "mixtral-8x7b", "--machine", "dgx_h100", "--gpus", "32", "--global-batch", "64"});
+    write({"search", "mixtral-8x7b", "--machine", "dgx_h100", "--gpus", "32", "--global-batch", "64",
+           "--retime", "2"});
     write(
         {"search", "13B", "--machine", "dgx_h100", "--gpus", "8", "--global-batch", "8", "--sweep", "gpus"});
     std::string sweep =
