@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/file.hpp"
 #include "commlens/machine/cost/collective.hpp"
 #include "commlens/machine/machines.hpp"
 
@@ -31,6 +32,16 @@ Result<Library> library_on(const std::string& name, const Machine& machine, cons
       library.version = default_version(is_lent ? *lender : machine, library.name);
     }
     return library;
+  });
+}
+
+Result<RunCalibration> run_calibration(const std::string& file) {
+  constexpr std::int64_t most = std::int64_t{256} << 20;
+  if (file.empty()) {
+    return built_in_calibration();
+  }
+  return read_text_file(file, most).and_then([&](const std::string& content) {
+    return read_calibration(file, content);
   });
 }
 

@@ -14,17 +14,6 @@
 namespace commlens {
 namespace {
 
-constexpr std::int64_t k_most_calibration_bytes = std::int64_t{256} << 20;
-
-Result<RunCalibration> calibration_of_search(const std::string& file) {
-  if (file.empty()) {
-    return built_in_calibration();
-  }
-  return read_text_file(file, k_most_calibration_bytes).and_then([&](const std::string& content) {
-    return read_calibration(file, content);
-  });
-}
-
 Result<MatrixPrecision> precision_of(const std::string& name) {
   if (name == "bf16" || name == "fp16") {
     return MatrixPrecision::bf16;
@@ -90,7 +79,7 @@ Result<SearchResult> with_retimed(const SearchRequest& request, SearchResult res
 
 Result<SearchResult> search_layouts(const SearchRequest& request) {
   return read_question(request).and_then([&](const SearchQuestion& question) {
-    return calibration_of_search(request.calibration).and_then([&](const RunCalibration& calibration) {
+    return run_calibration(request.calibration).and_then([&](const RunCalibration& calibration) {
       const std::size_t top = static_cast<std::size_t>(std::max(request.top, request.retime));
       return search(question, calibration, top).and_then([&](const SearchAnswer& answer) {
         return with_retimed(request, {question, answer, top}, calibration);
@@ -101,7 +90,7 @@ Result<SearchResult> search_layouts(const SearchRequest& request) {
 
 Result<ScaleResult> scale_layouts(const SearchRequest& request) {
   return read_question(request).and_then([&](const SearchQuestion& question) {
-    return calibration_of_search(request.calibration).and_then([&](const RunCalibration& calibration) {
+    return run_calibration(request.calibration).and_then([&](const RunCalibration& calibration) {
       return scaled_search(question, calibration).map([&](const ScaleAnswer& answer) {
         return ScaleResult{question, answer};
       });

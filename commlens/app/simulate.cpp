@@ -43,16 +43,6 @@ DType compute_dtype_of(const Job& job) {
   return computes_in == nullptr ? job.train.dtype : computes_in(job);
 }
 
-Result<RunCalibration> calibration_for(const std::string& file) {
-  constexpr std::int64_t most = std::int64_t{256} << 20;
-  if (file.empty()) {
-    return built_in_calibration();
-  }
-  return read_text_file(file, most).and_then([&](const std::string& content) {
-    return read_calibration(file, content);
-  });
-}
-
 Result<SimulatedJob> simulated_on(const SimulateRequest& request, Machine machine, const Plan& plan) {
   return lender_of(machine).and_then([&](const std::optional<Machine>& lender) {
     const Machine* const lends = lender ? &*lender : nullptr;
@@ -65,7 +55,7 @@ Result<SimulatedJob> simulated_on(const SimulateRequest& request, Machine machin
       options.jitter = request.jitter;
       options.shares_links = request.shares_links;
       options.collapse = request.collapse;
-      return calibration_for(request.calibration)
+      return run_calibration(request.calibration)
           .and_then([&](const RunCalibration& calibration) { return simulated(plan, options, calibration); })
           .map([&](Simulation simulation) {
             return SimulatedJob{plan.job,

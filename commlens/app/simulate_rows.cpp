@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "commlens/app/json_result.hpp"
+#include "commlens/app/machine_choice.hpp"
 #include "commlens/base/csv.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/base/units.hpp"
@@ -23,15 +24,6 @@ constexpr std::int64_t k_most_table_bytes = std::int64_t{256} << 20;
 Result<std::vector<RunRow>> read_rows(const std::string& file) {
   return read_text_file(file, k_most_table_bytes).and_then([&](const std::string& content) {
     return parse_run_table(file, content);
-  });
-}
-
-Result<RunCalibration> calibration_of(const std::string& file) {
-  if (file.empty()) {
-    return built_in_calibration();
-  }
-  return read_text_file(file, k_most_table_bytes).and_then([&](const std::string& content) {
-    return read_calibration(file, content);
   });
 }
 
@@ -123,7 +115,7 @@ Result<std::vector<TrainingRun>> wanted_runs(const std::vector<RunRow>& rows,
 }  // namespace
 
 Result<SimulatedRows> simulate_rows(const SimulateRowsRequest& request) {
-  return calibration_of(request.calibration).and_then([&](const RunCalibration& calibration) {
+  return run_calibration(request.calibration).and_then([&](const RunCalibration& calibration) {
     return read_rows(request.table).map([&](std::vector<RunRow> rows) {
       SimulatedRows result;
       for (const RunRow& row : rows) {

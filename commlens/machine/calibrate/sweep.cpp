@@ -45,9 +45,10 @@ LibraryWords library_of(const std::string& text, bool is_in_job) {
   const bool names_algorithm = holds(text, "allreduce_") || holds(text, "_int32");
   LibraryWords words;
   words.algorithm = is_in_job ? "any" : names_algorithm ? asked_algorithm(text) : "";
-  if (holds(text, "RCCL")) {
+  if (holds(text, "RCCL") || text.starts_with("rccl")) {
     words.library = "rccl";
-  } else if (holds(text, "_nccl_") || (holds(text, "NCCL") && !holds(text, "NCCL/MPI"))) {
+  } else if (holds(text, "_nccl_") || text.starts_with("nccl") ||
+             (holds(text, "NCCL") && !holds(text, "NCCL/MPI"))) {
     words.library = "nccl";
   } else {
     words.library = "mpi";

@@ -119,7 +119,6 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   run.priors.insert(run.priors.end(), framework->priors.begin(), framework->priors.end());
   const RunBasis choice = basis_of(run, calibration);
   JobRates result;
-  result.with = choice.coefficients;
   result.spread = choice.spread;
   result.provenance = choice.provenance;
   result.rates = rates_of(run.hardware, choice.coefficients);

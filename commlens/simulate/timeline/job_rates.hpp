@@ -13,7 +13,6 @@ namespace commlens {
 /// What a job's kernels compute with on a machine, and how sure that is.
 struct JobRates {
   ComputeRates rates;
-  Coefficients with;                   // of the family
   double peak_of_dtype = 0;            // FLOP/s of the model's element type, as the machine states it
   double slower = 1;                   // products of that type, over those of 16 bit
   double kernel_launch = 0;            // seconds, of each kernel: its part of what a layer's launches take
