@@ -58,10 +58,12 @@ TEST(SweepCsv, SaysWhichAlgorithmWasAskedFor) {
       "\"M5, H100\",NCCL/MPI allreduce_hier_bw_mpi; vsnccl,all_reduce,16,4,4,int32,256,71,0,0,x\n"
       "LUMI,Cray MPICH ring_over_int32,bcast,16,16,1,int32,256,92,0,0,x\n"
       "AAC8,RCCL,all_reduce,8,1,8,float,8,19,0,0,x\n"
-      "LUMI,Cray MPICH ring_over_int32,scatter,16,16,1,int32,256,92,0,0,x\n";
+      "LUMI,Cray MPICH ring_over_int32,scatter,16,16,1,int32,256,92,0,0,x\n"
+      "mine,nccl:2.27.3,all_reduce,8,1,8,float,8,19,0,0,x\n";
   const Result<SweepFile> sweep = parse_sweep_csv("s.csv", text);
   ASSERT_TRUE(sweep) << sweep.error().message;
-  ASSERT_EQ(sweep->points.size(), 5U);
+  ASSERT_EQ(sweep->points.size(), 6U);
+  EXPECT_EQ(sweep->points[5].library, "nccl");
   EXPECT_EQ(sweep->points[0].library + " " + sweep->points[0].algorithm, "nccl ring");
   EXPECT_EQ(sweep->points[1].library + " " + sweep->points[1].algorithm, "nccl nvls_tree");
   EXPECT_EQ(sweep->points[2].library + " " + sweep->points[2].algorithm, "mpi hier_bw");
