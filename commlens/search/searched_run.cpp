@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -54,26 +53,15 @@ bool splits_optimizer(const RunFramework& framework) {
          framework.searched.end();
 }
 
-std::string framework_of_family(const FamilyFit& family) {
-  return family.name.substr(family.name.rfind(", ") + 2);
-}
-
+/// The one with the most runs on the device, else on any, of those that can split optimizer states.
 const RunFramework* usual_framework(const RunCalibration& calibration, const std::string& gpu) {
-  for (const bool any_device : {false, true}) {
-    std::map<std::string, std::int64_t> runs;
-    for (const FamilyFit& family : calibration.families) {
-      const RunFramework* const framework = framework_named_in_list(framework_of_family(family));
-      if ((any_device || family.gpu == gpu) && framework != nullptr && splits_optimizer(*framework)) {
-        runs[framework->name] += family.rows;
-      }
-    }
-    const auto most = std::max_element(runs.begin(), runs.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (most != runs.end()) {
-      return framework_named_in_list(most->first);
+  std::vector<const RunFramework*> frameworks;
+  for (const RunFramework& each : known_names().frameworks) {
+    if (splits_optimizer(each)) {
+      frameworks.push_back(&each);
     }
   }
-  return &known_names().frameworks.back();
+  return most_measured(frameworks, gpu, calibration);
 }
 
 /// By its name here, or by the words that a table would have.
@@ -89,25 +77,6 @@ Result<const RunFramework*> asked_framework(const SearchQuestion& question, cons
         fmt::format("--framework {}: choose {}", question.framework, fmt::join(search_frameworks(), ", ")));
   }
   return &found;
-}
-
-/// The family that was fitted to this device, network and framework; else a name that none has.
-std::string family_of_search(const RunCalibration& calibration, const RunHardware& hardware,
-                             const std::string& framework) {
-  const auto exists = [&](const std::string& name) {
-    return std::any_of(calibration.families.begin(), calibration.families.end(),
-                       [&](const FamilyFit& family) { return family.name == name; });
-  };
-  const std::string plain = fmt::format("{}, {}", hardware.gpu, framework);
-  const std::string networked =
-      fmt::format("{}, {:g} Gb/s, {}", hardware.gpu, hardware.network * 8 / 1e9, framework);
-  const auto& known = known_names().accelerators;
-  const auto device = std::find_if(known.begin(), known.end(),
-                                   [&](const Accelerator& each) { return each.name == hardware.gpu; });
-  const bool has_usual_network =
-      device != known.end() &&
-      std::abs(device->hardware.network - hardware.network) < 1e-3 * hardware.network;
-  return exists(plain) && has_usual_network && !exists(networked) ? plain : networked;
 }
 
 bool is_unseen(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind) {
@@ -179,7 +148,7 @@ Result<SearchedRun> searched_run(const SearchQuestion& question, const RunCalibr
         base.priors = known->priors;
       }
       base.priors.insert(base.priors.end(), framework->priors.begin(), framework->priors.end());
-      base.family = family_of_search(calibration, hardware, framework->name);
+      base.family = family_of_run(hardware, framework->name, calibration);
       return searched;
     });
   });

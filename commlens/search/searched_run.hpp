@@ -7,7 +7,7 @@
 #include "commlens/machine/machine.hpp"
 #include "commlens/model/model_config.hpp"
 #include "commlens/search/space.hpp"
-#include "commlens/simulate/run_calibration.hpp"
+#include "commlens/simulate/run_basis.hpp"
 
 namespace commlens {
 

@@ -30,6 +30,7 @@ nlohmann::ordered_json family_json(const FamilyFit& family) {
           {"fused_attention", family.has_fused},
           {"unfused_attention", family.has_unfused},
           {"longest_sequence", family.longest_sequence},
+          {"only_model", family.only_model},
           {"spread", seven_digits(family.spread)},
           {"coefficients", coefficients}};
 }
@@ -80,6 +81,10 @@ FamilyFit family_of_node(FamilyFields& fields) {
   family.has_unfused = fields.flag("unfused_attention");
   family.longest_sequence =
       static_cast<std::int64_t>(fields.number(fields.node(), "longest_sequence", 1, 1e9));
+  // Files of the first version lack it.
+  if (const ConfigNode* const only = find(fields.node(), "only_model"); only != nullptr) {
+    family.only_model = only->text;
+  }
   family.spread = fields.number(fields.node(), "spread", 0.001, k_most_spread);
   const ConfigNode* const coefficients = find(fields.node(), "coefficients");
   for (const std::string& key : coefficients == nullptr ? std::vector<std::string>() : coefficients->keys) {

@@ -23,13 +23,19 @@ double number_of(const ConfigNode& map, std::string_view key, double otherwise =
 
 bool flag_of(const ConfigNode& map, std::string_view key) { return text_of(map, key) == "true"; }
 
-std::vector<std::string> words_of(const ConfigNode& map) {
-  std::vector<std::string> words;
-  if (const ConfigNode* const node = find(map, "words"); node != nullptr) {
+std::vector<std::string> texts_of(const ConfigNode& map, std::string_view key) {
+  std::vector<std::string> texts;
+  if (const ConfigNode* const node = find(map, key); node != nullptr) {
     for (const ConfigNode& item : node->items) {
-      words.push_back(in_lower_case(item.text));
+      texts.push_back(item.text);
     }
   }
+  return texts;
+}
+
+std::vector<std::string> words_of(const ConfigNode& map) {
+  std::vector<std::string> words = texts_of(map, "words");
+  std::transform(words.begin(), words.end(), words.begin(), in_lower_case);
   return words;
 }
 
@@ -48,7 +54,8 @@ CoefficientValues priors_of(const ConfigNode& map) {
 
 Accelerator accelerator_of(const ConfigNode& node) {
   Accelerator result{
-      text_of(node, "name"), words_of(node), number_of(node, "memory_below_gb"), {}, priors_of(node)};
+      text_of(node, "name"),  words_of(node),         number_of(node, "memory_below_gb"), {}, priors_of(node),
+      text_of(node, "maker"), texts_of(node, "alike")};
   RunHardware& hardware = result.hardware;
   hardware.gpu = result.name;
   hardware.peak = number_of(node, "tflops") * 1e12;
@@ -127,9 +134,7 @@ KnownNames read_names() {
   for (const ConfigNode& node : find(*document, "jobs")->items) {
     JobFramework& job = names.jobs.emplace_back();
     job.name = text_of(node, "framework");
-    for (const ConfigNode& runs : find(node, "runs")->items) {
-      job.runs.push_back(runs.text);
-    }
+    job.runs = texts_of(node, "runs");
   }
   return names;
 }
@@ -163,6 +168,13 @@ const Accelerator* find_accelerator(std::string_view name, double memory_gb) {
     }
   }
   return nullptr;
+}
+
+const Accelerator* accelerator_named(std::string_view name) {
+  const std::vector<Accelerator>& all = known_names().accelerators;
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Accelerator& each) { return each.name == name; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 const RunFramework& find_framework(std::string_view name) {

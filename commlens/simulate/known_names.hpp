@@ -15,6 +15,8 @@ struct Accelerator {
   double memory_below_gb = 0;      // of devices with less memory alone; 0: of all
   RunHardware hardware;
   CoefficientValues priors;
+  std::string maker;
+  std::vector<std::string> alike;  // devices with the same multiprocessors, the nearest first
 };
 
 /// A framework as tables name it, and what it does.
@@ -52,6 +54,8 @@ struct KnownNames {
 const KnownNames& known_names();
 
 const Accelerator* find_accelerator(std::string_view name, double memory_gb);
+/// The one of that name in the list; null: none.
+const Accelerator* accelerator_named(std::string_view name);
 /// The last of the list where no other is meant.
 const RunFramework& find_framework(std::string_view name);
 /// The frameworks of tables that stand for a job's, the nearest first; the job's own name where none does.

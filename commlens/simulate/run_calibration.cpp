@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "commlens/simulate/iteration_time.hpp"
+#include "commlens/simulate/run_basis.hpp"
 #include "commlens/simulate/run_fit.hpp"
 
 namespace commlens {
@@ -16,10 +17,8 @@ namespace {
 constexpr std::size_t k_parts = 5;
 constexpr std::size_t k_least_for_spread = 10;
 constexpr double k_least_spread = 0.04;
-// Measured when coefficients move to another device, precision or length
-// (docs/time-model.md#how-sure-iteration-times-are).
-const double k_borrowed_spread = std::log(1.3);
-const double k_uncalibrated_spread = std::log(2.0);
+// Of fewer runs than that (docs/time-model.md#how-sure-iteration-times-are).
+const double k_unknown_spread = std::log(1.3);
 // Of memory: 43 measured runs of one framework are within 1.14 (docs/results/simulate.md); others were not.
 constexpr double k_memory_factor = 1.25;
 
@@ -44,7 +43,7 @@ std::vector<std::size_t> parts_of(const Runs& runs) {
 
 double spread_of(const Runs& runs) {
   if (runs.size() < k_least_for_spread) {
-    return k_borrowed_spread;
+    return k_unknown_spread;
   }
   const std::vector<std::size_t> parts = parts_of(runs);
   std::vector<double> errors;
@@ -100,40 +99,11 @@ FamilyFit family_fit(const std::string& name, const Runs& runs, const Coefficien
     (run->behaviour.has_fused_attention ? family.has_fused : family.has_unfused) = true;
     family.longest_sequence = std::max(family.longest_sequence, run->model.sequence);
   }
+  const bool has_one_model = std::all_of(runs.begin(), runs.end(), [&](const TrainingRun* run) {
+    return run->model.name == runs.front()->model.name;
+  });
+  family.only_model = has_one_model ? runs.front()->model.name : "";
   return family;
-}
-
-/// What a family has not seen of a run; empty: nothing.
-std::string unseen(const FamilyFit& family, const TrainingRun& run) {
-  const bool is_small = run.behaviour.precision != MatrixPrecision::bf16;
-  if (is_small ? !family.has_small : !family.has_bf16) {
-    return is_small ? "fp8" : "16 bit";
-  }
-  if (run.behaviour.has_fused_attention ? !family.has_fused : !family.has_unfused) {
-    return run.behaviour.has_fused_attention ? "fused attention" : "attention that is not fused";
-  }
-  return run.model.sequence > 2 * family.longest_sequence
-             ? fmt::format("sequences longer than {}", family.longest_sequence)
-             : "";
-}
-
-/// The name without the device and the network: the framework.
-std::string framework_part(const std::string& family) { return family.substr(family.rfind(", ") + 2); }
-
-/// The family itself, else one of the device, else one of the framework; of several the one with most runs.
-const FamilyFit* nearest_family(const RunCalibration& calibration, const TrainingRun& run) {
-  const FamilyFit* best = nullptr;
-  int most = 0;
-  for (const FamilyFit& family : calibration.families) {
-    const bool same_device = family.gpu == run.hardware.gpu;
-    const bool same_framework = framework_part(family.name) == framework_part(run.family);
-    const int score = (family.name == run.family ? 4 : 0) + (same_device ? 2 : 0) + (same_framework ? 1 : 0);
-    if (score > most || (score > 0 && score == most && family.rows > best->rows)) {
-      best = &family;
-      most = score;
-    }
-  }
-  return best;
 }
 
 std::map<std::string, Runs> by_family(std::span<const TrainingRun> runs) {
@@ -151,12 +121,12 @@ std::map<std::string, Runs> by_family(std::span<const TrainingRun> runs) {
 std::map<std::string, Coefficients> starts_of(const std::map<std::string, Runs>& families) {
   std::map<std::string, Runs> frameworks;
   for (const auto& [name, members] : families) {
-    Runs& all = frameworks[framework_part(name)];
+    Runs& all = frameworks[framework_of_family(name)];
     all.insert(all.end(), members.begin(), members.end());
   }
   std::map<std::string, Coefficients> starts;
   for (const auto& [name, members] : families) {
-    const Runs& all = frameworks[framework_part(name)];
+    const Runs& all = frameworks[framework_of_family(name)];
     Coefficients start = start_of(*members.front());
     if (all.size() > members.size()) {
       start = fit_runs(all, Coefficients(), coefficients_of(all)).coefficients;
@@ -186,31 +156,6 @@ RunCalibration calibrated_runs(std::span<const TrainingRun> runs, const std::str
     family.spread = spread_of(families.at(family.name));
   }
   return calibration;
-}
-
-RunBasis basis_of(const TrainingRun& run, const RunCalibration& calibration) {
-  const FamilyFit* const family = nearest_family(calibration, run);
-  RunBasis basis;
-  basis.spread = k_uncalibrated_spread;
-  if (family == nullptr) {
-    basis.provenance = "uncalibrated: no measured run of this device or framework";
-  } else if (const std::string missing = unseen(*family, run);
-             family->name == run.family && missing.empty()) {
-    basis.spread = family->spread;
-    basis.provenance = fmt::format("calibrated on {} runs of {}", family->rows, family->name);
-  } else {
-    basis.spread = std::max(k_borrowed_spread, family->spread);
-    basis.provenance = fmt::format("borrowed from {}", family->name);
-    if (!missing.empty()) {
-      basis.provenance += fmt::format(", which has not seen {}", missing);
-    }
-  }
-  if (!run.assumed.empty()) {
-    basis.spread = std::max(k_borrowed_spread, basis.spread);
-    basis.provenance += "; " + run.assumed;
-  }
-  basis.coefficients = family == nullptr ? start_of(run) : family->coefficients;
-  return basis;
 }
 
 RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibration) {

@@ -23,6 +23,7 @@ struct FamilyFit {
   bool has_fused = false;     // attention
   bool has_unfused = false;
   std::int64_t longest_sequence = 0;
+  std::string only_model;  // of all its runs; empty: they had several
   double spread = 0;  // 90th percentile of |log(predicted / measured)| of runs that the fit had not seen
 };
 
@@ -39,15 +40,6 @@ RunCalibration calibrated_runs(std::span<const TrainingRun> runs, const std::str
 /// The same without the spreads, which take five more fits.
 RunCalibration fitted_families(std::span<const TrainingRun> runs, const std::string& source);
 
-/// What a run's time is predicted from.
-struct RunBasis {
-  Coefficients coefficients;
-  double spread = 0;       // of the logarithm: half of the 90 % interval
-  std::string provenance;  // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated"
-};
-/// It does not depend on the run's layout.
-RunBasis basis_of(const TrainingRun& run, const RunCalibration& calibration);
-
 /// A time with its interval and where its coefficients come from.
 struct RunPrediction {
   double seconds = 0;
@@ -62,9 +54,7 @@ struct RunPrediction {
   std::string provenance;  // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated"
 };
 
-/// A prediction is calibrated where its family is and has seen its precision, its kind of attention and half
-/// of its sequence's length. Else it is borrowed, from the nearest family of the device, then from any of the
-/// framework, and its interval is 30 % or the spread if wider.
+/// From what basis_of() chooses.
 RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibration);
 
 /// JSON, schema commlens.training/1.

@@ -10,11 +10,11 @@
 #include "commlens/machine/cost/comm_graph.hpp"
 #include "commlens/simulate/known_names.hpp"
 #include "commlens/simulate/machine_hardware.hpp"
+#include "commlens/simulate/run_basis.hpp"
 
 namespace commlens {
 namespace {
 
-constexpr double k_gb = 1e9;
 constexpr double k_tera = 1e12;
 // Of products in a type that no measured run had, as of devices that none had (docs/time-model.md).
 const double k_wide_spread = std::log(2.0);
@@ -68,30 +68,6 @@ double held_share(const Machine& machine, double processors) {
   return std::min(blocks_of_channel * static_cast<double>(graph->ring.count) / processors, 0.5);
 }
 
-/// A framework of measured runs, and the name of the family of its runs on a device.
-struct MeasuredFamily {
-  const RunFramework* framework = nullptr;
-  std::string name;
-};
-
-/// The nearest framework that was measured on the device, on the same network before any; else the nearest.
-MeasuredFamily measured_family(std::string_view framework, const RunHardware& hardware,
-                               const RunCalibration& calibration) {
-  const std::vector<const RunFramework*> frameworks = frameworks_of_job(framework);
-  const std::string network = fmt::format(", {:.0f} Gb/s", hardware.network * 8 / k_gb);
-  for (const RunFramework* const candidate : frameworks) {
-    for (const std::string& link : {network, std::string()}) {
-      const std::string name = fmt::format("{}{}, {}", hardware.gpu, link, candidate->name);
-      const auto found = std::find_if(calibration.families.begin(), calibration.families.end(),
-                                      [&](const FamilyFit& family) { return family.name == name; });
-      if (found != calibration.families.end()) {
-        return {candidate, name};
-      }
-    }
-  }
-  return {frameworks.front(), fmt::format("{}, {}", hardware.gpu, frameworks.front()->name)};
-}
-
 struct KernelSeconds {
   const ComputeRates& rates;
   double slower = 1;  // products of this element type, over those of 16 bit
@@ -111,8 +87,9 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   run.hardware = machine_hardware(machine, job.layout.ranks);
   run.model.sequence = job.model.sequence;
   run.behaviour.has_fused_attention = job.train.attention != Attention::eager;
-  const auto [framework, family] = measured_family(job.framework, run.hardware, calibration);
-  run.family = family;
+  const RunFramework* const framework =
+      most_measured(frameworks_of_job(job.framework), run.hardware.gpu, calibration);
+  run.family = family_of_run(run.hardware, framework->name, calibration);
   if (const Accelerator* const known = accelerator_of(machine); known != nullptr) {
     run.priors = known->priors;
   }

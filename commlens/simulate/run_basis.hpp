@@ -1,0 +1,39 @@
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "commlens/simulate/known_names.hpp"
+#include "commlens/simulate/run_calibration.hpp"
+
+namespace commlens {
+
+/// What a run's time is predicted from.
+struct RunBasis {
+  Coefficients coefficients;
+  double spread = 0;       // of the logarithm: half of the 90 % interval
+  std::string provenance;  // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated: …"
+};
+
+/// A prediction is calibrated where its family is and has seen its precision, its kind of attention, half of
+/// its sequence's length and, of several, models. Else it is borrowed: from a family of the device and the
+/// framework on another network, of the framework on a device that is alike, on another one of the same
+/// maker, or of another framework on the device, in this order, with the interval that such loans have in
+/// cross-validation (docs/time-model.md#how-sure-iteration-times-are). Matrix products of a device that has
+/// tables of its own stay as these say. It does not depend on the run's layout.
+RunBasis basis_of(const TrainingRun& run, const RunCalibration& calibration);
+
+/// The framework in a family's name "H100, nemo", "V100, 100 Gb/s, megatron".
+std::string framework_of_family(std::string_view family);
+
+/// The name of the family of a device's runs under a framework: that of its network where there is one, or
+/// where the network is not what the device's families without one have.
+std::string family_of_run(const RunHardware& hardware, std::string_view framework,
+                          const RunCalibration& calibration);
+
+/// Of several frameworks the one with the most runs on the device, else on any; of equal ones the first.
+/// Never null.
+const RunFramework* most_measured(std::span<const RunFramework* const> frameworks, std::string_view gpu,
+                                  const RunCalibration& calibration);
+
+}  // namespace commlens
