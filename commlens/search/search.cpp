@@ -149,7 +149,7 @@ std::string layout_text(const RunLayout& layout, const RunBehaviour& behaviour) 
 double mfu_of(const TrainingRun& base, const RankedLayout& layout) {
   TrainingRun run = run_of(base, layout);
   run.model.layers = base.model.layers;  // layers that fill up a stage are not the model's
-  return model_flops(run) / (layout.seconds * base.hardware.peak);
+  return model_flops(run) / (layout.seconds * peak_of_precision(run));
 }
 
 }  // namespace commlens

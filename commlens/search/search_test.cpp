@@ -125,5 +125,33 @@ TEST(Search, ScalesFromOneDeviceUp) {
   EXPECT_EQ(answer->points.front().ranks, 1);
 }
 
+TEST(Search, RefusesPrecisionsThatTheDeviceDoesNotHave) {
+  const auto error = [](const std::string& machine, MatrixPrecision precision) {
+    SearchQuestion question = question_on(machine, 8);
+    question.precision = precision;
+    const Result<SearchedRun> searched = searched_run(question, built_in_calibration());
+    return searched ? "" : searched.error().message;
+  };
+  EXPECT_EQ(error("dgx_a100", MatrixPrecision::fp8),
+            "--precision fp8: dgx_a100 (NVIDIA A100) has no such products; take bf16");
+  EXPECT_EQ(error("dgx_h100", MatrixPrecision::fp4),
+            "--precision fp4: dgx_h100 (NVIDIA H100) has no such products; take bf16 or fp8");
+  EXPECT_EQ(error("dgx_h100", MatrixPrecision::fp8), "");
+  EXPECT_EQ(error("hgx_b200", MatrixPrecision::fp4), "");
+}
+
+TEST(Search, CountsTheMfuOfFp8AgainstTwiceThePeak) {
+  SearchQuestion question = question_on("dgx_h100", 8);
+  const Result<SearchAnswer> wide = search(question, built_in_calibration(), 1);
+  question.precision = MatrixPrecision::fp8;
+  const Result<SearchAnswer> small = search(question, built_in_calibration(), 1);
+  ASSERT_TRUE(wide && small);
+  const auto flops_over_peak = [](const SearchAnswer& answer) {
+    const RankedLayout& first = answer.ranking.fastest.front();
+    return mfu_of(answer.searched.base, first) * first.seconds;
+  };
+  EXPECT_NEAR(flops_over_peak(*wide) / flops_over_peak(*small), 2, 1e-12);
+}
+
 }  // namespace
 }  // namespace commlens

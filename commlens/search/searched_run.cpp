@@ -39,6 +39,19 @@ Result<void> check_ranks(const Machine& machine, std::int64_t ranks) {
   return {};
 }
 
+/// Products of less than 16 bit need a device that has them.
+Result<void> check_precision(const Machine& machine, MatrixPrecision precision) {
+  const Architecture architecture = machine.processor.architecture;
+  const bool has_fp4 = architecture == Architecture::blackwell;
+  const bool has_fp8 = has_fp4 || architecture == Architecture::hopper || architecture == Architecture::cdna3;
+  if (precision == MatrixPrecision::fp8 ? has_fp8 : precision == MatrixPrecision::fp4 ? has_fp4 : true) {
+    return {};
+  }
+  return failure(fmt::format("--precision {}: {} ({}) has no such products; take {}",
+                             precision == MatrixPrecision::fp8 ? "fp8" : "fp4", machine.name,
+                             machine.processor.name, has_fp8 ? "bf16 or fp8" : "bf16"));
+}
+
 const RunFramework* framework_named_in_list(const std::string& name) {
   for (const RunFramework& each : known_names().frameworks) {
     if (each.name == name) {
@@ -129,6 +142,9 @@ RunModel run_model(const ModelConfig& model) {
 }
 
 Result<SearchedRun> searched_run(const SearchQuestion& question, const RunCalibration& calibration) {
+  if (const Result<void> fits = check_precision(question.machine, question.precision); !fits) {
+    return tl::unexpected(fits.error());
+  }
   return hardware_of(question.machine, question.ranks).and_then([&](const RunHardware& hardware) {
     return asked_framework(question, calibration, hardware.gpu).map([&](const RunFramework* framework) {
       SearchedRun searched;

@@ -23,6 +23,9 @@ IterationTime iteration_time(const TrainingRun& run, const Coefficients& with);
 /// attention over all pairs of tokens, no recomputation, the experts that a token uses.
 double model_flops(const TrainingRun& run);
 
+/// FLOP/s of a device's dense products in the run's precision: fp8 twice and fp4 four times those of 16 bit.
+double peak_of_precision(const TrainingRun& run);
+
 /// Bytes of a device's memory that an iteration takes: states by their data-parallel kind and activations
 /// (docs/memory.md), an estimate without fragmentation.
 double memory_bytes_of(const TrainingRun& run);

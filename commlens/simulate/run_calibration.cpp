@@ -165,7 +165,7 @@ RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibr
   prediction.seconds = iteration_time(run, basis.coefficients).total();
   prediction.low = prediction.seconds * std::exp(-basis.spread);
   prediction.high = prediction.seconds * std::exp(basis.spread);
-  const double shortest = model_flops(run) / run.hardware.peak;
+  const double shortest = model_flops(run) / peak_of_precision(run);
   prediction.mfu = shortest / prediction.seconds;
   prediction.mfu_low = shortest / prediction.high;
   prediction.mfu_high = shortest / prediction.low;

@@ -89,6 +89,12 @@ StageLayers fullest_stage(const TrainingRun& run) {
 
 }  // namespace
 
+double peak_of_precision(const TrainingRun& run) {
+  const MatrixPrecision precision = run.behaviour.precision;
+  const double faster = precision == MatrixPrecision::bf16 ? 1 : precision == MatrixPrecision::fp8 ? 2 : 4;
+  return run.hardware.peak * faster;
+}
+
 double model_flops(const TrainingRun& run) {
   const RunModel& model = run.model;
   const double layers = as_double(model.layers);
