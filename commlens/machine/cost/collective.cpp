@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/machine/cost/comm_graph.hpp"
 #include "commlens/machine/cost/form.hpp"
 #include "commlens/machine/cost/nccl_tables.hpp"
 
@@ -79,6 +80,13 @@ bool was_measured_at(const PairFit& fit, const Placement& place) {
   });
 }
 
+/// Groups with as many ranks on a node, where that can differ.
+bool was_measured_alike(const PairFit& fit, const Placement& place) {
+  return !fit.several_nodes || std::any_of(fit.knots.begin(), fit.knots.end(), [&](const Knots& knots) {
+    return Placement{knots.ranks, knots.nodes}.per_node() == place.per_node();
+  });
+}
+
 bool is_beyond_sizes(const PairFit& fit, Bytes bytes) {
   constexpr std::int64_t far = 4;
   return std::none_of(fit.knots.begin(), fit.knots.end(), [&](const Knots& knots) {
@@ -108,6 +116,8 @@ CollectiveTime by_fit(const Calibration& calibration, const PairFit& fit, const 
     lower_to(k_lent, calibration.shape_from);
   } else if (!covers(fit, call.place)) {
     lower_to(k_extrapolated, "other numbers of ranks");
+  } else if (!was_measured_alike(fit, call.place)) {
+    lower_to(k_extrapolated, "other numbers of ranks on a node");
   } else if (measured_sizes(fit) < k_enough_sizes) {
     lower_to(k_extrapolated, "the library's constants");
   } else if (is_beyond_sizes(fit, call.bytes)) {
@@ -120,9 +130,22 @@ CollectiveTime by_fit(const Calibration& calibration, const PairFit& fit, const 
   return with_interval(calibrated_us(fit, call), factor, source, source_of);
 }
 
+/// The call as one over as many NICs of a node as the measured groups had: a group with a half of them takes
+/// as long as one with all takes for twice the bytes.
+TimedCall over_measured_nics(const Machine& machine, const PairFit& fit, const TimedCall& call) {
+  TimedCall scaled = call;
+  const double nics = nics_of(machine, call.place);
+  if (call.place.nodes > 1 && !fit.knots.empty() && nics > 0) {
+    const Knots& knots = fit.knots.front();
+    const double measured = nics_of(machine, {knots.ranks, knots.nodes});
+    scaled.bytes = Bytes{std::llround(static_cast<double>(call.bytes.value) * measured / nics)};
+  }
+  return scaled;
+}
+
 /// A pair that was not measured: as another operation under the same algorithm and protocol.
-std::optional<CollectiveTime> by_sibling(const Calibration& calibration, const TimedCall& call,
-                                         const PairName& name) {
+std::optional<CollectiveTime> by_sibling(const Machine& machine, const Calibration& calibration,
+                                         const TimedCall& call, const PairName& name) {
   for (const CommKind op : {CommKind::all_gather, CommKind::reduce_scatter, CommKind::all_reduce}) {
     TimedCall other = call;
     other.op = op;
@@ -130,8 +153,8 @@ std::optional<CollectiveTime> by_sibling(const Calibration& calibration, const T
     if (fit != nullptr) {
       PairFit alike = *fit;
       alike.knots.clear();  // those of the other operation
-      return with_interval(form_us(alike, call), k_extrapolated, TimeSource::borrowed,
-                           std::string(name_of(op)));
+      return with_interval(form_us(alike, over_measured_nics(machine, *fit, call)), k_extrapolated,
+                           TimeSource::borrowed, std::string(name_of(op)));
     }
   }
   return std::nullopt;
@@ -202,9 +225,9 @@ std::optional<CollectiveTime> by_calibration(const Machine& machine, const Libra
     return std::nullopt;
   }
   if (const PairFit* const fit = nearest_pair(*calibration, library, call, name)) {
-    return by_fit(*calibration, *fit, library, call);
+    return by_fit(*calibration, *fit, library, over_measured_nics(machine, *fit, call));
   }
-  if (std::optional<CollectiveTime> time = by_sibling(*calibration, call, name)) {
+  if (std::optional<CollectiveTime> time = by_sibling(machine, *calibration, call, name)) {
     return time;
   }
   const double ratio = usual_ratio(*calibration, machine, library, call);
@@ -418,7 +441,8 @@ double least_us(const Machine& machine, const TimedCall& call, std::string_view 
     least = bytes * (is_switch ? 1 : sent_share(call.op, call.place.ranks)) / (rate * 1e3);
   }
   if (call.place.nodes > 1 && machine.out.nics) {
-    // Ranks of one node share what leaves it; an exchange of all sends each node's part to the others.
+    // Ranks of one node share what leaves it, be it by NICs that are not theirs; an exchange of all sends
+    // each node's part to the others.
     const auto per_node = static_cast<double>(call.place.per_node());
     const double crossing = call.op == CommKind::all_to_all
                                 ? bytes * per_node *

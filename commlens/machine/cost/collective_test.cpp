@@ -177,5 +177,29 @@ TEST(LeastTime, IsThatOfTheLinks) {
   EXPECT_NEAR(least_us(machine, pair, "ring"), 536'870'912 / 200e3, 1e-6);
 }
 
+TEST(CommGraph, OfGroupsWithPartOfANodeHasTheNicsOfTheirRanks) {
+  const Machine h100 = *find_machine("dgx_h100");  // 8 ranks, 8 NICs
+  EXPECT_EQ(nics_of(h100, {16, 16}), 1);
+  EXPECT_EQ(nics_of(h100, {32, 8}), 4);
+  EXPECT_EQ(nics_of(h100, {64, 8}), 8);
+  EXPECT_EQ(comm_graph(h100, {16, 16})->ring.count, 1);
+  const Machine frontier = *find_machine("frontier");  // 8 ranks, 4 NICs
+  EXPECT_EQ(nics_of(frontier, {16, 16}), 1);
+  EXPECT_EQ(nics_of(frontier, {64, 8}), 4);
+}
+
+TEST(CollectiveTime, OfGroupsWithOneRankANodeIsThatOfTheirNicAndSaysSo) {
+  const Machine machine = *find_machine("marenostrum5");  // measured with 4 ranks and 4 NICs a node
+  CostQuery query;
+  query.machine = &machine;
+  query.library = {"nccl", default_version(machine, "nccl")};
+  query.call = {CommKind::all_reduce, Bytes{1 << 26}, DType::fp16, {16, 16}};
+  const Result<CollectiveTime> alone = collective_time(query);
+  ASSERT_TRUE(alone) << alone.error().message;
+  EXPECT_EQ(alone->source, TimeSource::borrowed);
+  EXPECT_EQ(alone->source_of, "other numbers of ranks on a node");
+  EXPECT_GT(alone->us, (1 << 26) * 2.0 * 15 / 16 / 25e3);  // one NIC of 25 GB/s
+}
+
 }  // namespace
 }  // namespace commlens

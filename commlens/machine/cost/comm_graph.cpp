@@ -1,5 +1,7 @@
 #include "commlens/machine/cost/comm_graph.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <span>
 
 #include <fmt/format.h>
@@ -92,12 +94,16 @@ std::optional<Channels> stated(const Machine& machine, std::string_view pattern,
 
 Result<CommGraph> graph_between_nodes(const Machine& machine, const Placement& place) {
   CommGraph graph;
+  const double nics = nics_of(machine, place);
   if (const std::optional<Channels> ring = stated(machine, "ring", true)) {
-    graph.ring = *ring;
+    // Stated of whole nodes.
+    const double part = nics > 0 ? nics / machine.out.nics->value : 1;
+    const auto count = static_cast<std::int64_t>(static_cast<double>(ring->count) * part);
+    graph.ring = {std::max<std::int64_t>(count, 1), ring->intra, ring->inter};
   } else if (machine.out.nics && machine.out.bandwidth) {
     const double speed =
         rounded_down(inter_ladder(machine.processor.architecture), machine.out.bandwidth->value);
-    graph.ring = {static_cast<std::int64_t>(machine.out.nics->value), speed, speed};
+    graph.ring = {static_cast<std::int64_t>(nics), speed, speed};
   } else {
     return failure(
         fmt::format("machine {}: scale_out has no nics and bandwidth, so there are no times between nodes",
@@ -114,6 +120,15 @@ Result<CommGraph> graph_between_nodes(const Machine& machine, const Placement& p
 }
 
 }  // namespace
+
+double nics_of(const Machine& machine, const Placement& place) {
+  if (!machine.out.nics) {
+    return 0;
+  }
+  const double all = machine.out.nics->value;
+  const double of_rank = std::ceil(all / std::max(machine.ranks_per_node.value, 1.0));
+  return std::min(all, of_rank * static_cast<double>(place.per_node()));
+}
 
 Result<CommGraph> comm_graph(const Machine& machine, const Placement& place) {
   if (place.nodes > 1) {

@@ -25,4 +25,8 @@ struct CommGraph {
 /// src/graph/search.cc:1036-1067, 1150-1285, connect.cc:460-482.
 Result<CommGraph> comm_graph(const Machine& machine, const Placement& place);
 
+/// NICs of a node that a group's ranks on it reach: those that each has a part of, at most all. 0: the
+/// machine file does not say how many a node has.
+double nics_of(const Machine& machine, const Placement& place);
+
 }  // namespace commlens

@@ -1,12 +1,14 @@
 #include "commlens/simulate/timeline/machine_calls.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "commlens/comm/volume.hpp"
+#include "commlens/machine/cost/comm_graph.hpp"
 
 namespace commlens {
 
@@ -32,14 +34,23 @@ constexpr std::string_view k_by_links = "the links alone";
 constexpr double k_links_low = 1.35;
 constexpr double k_links_high = 2.2;
 
-/// Bytes per us: of a rank's links inside a node, of all NICs of a node between nodes.
+/// Bytes per us: of a rank's links inside a node, of the NICs of a node that a group reaches between nodes.
 double bytes_per_us(const Machine& machine, const Placement& place) {
   if (place.nodes == 1) {
     return machine.up.bandwidth ? machine.up.bandwidth->value * 1e3 : 0;
   }
   return machine.out.nics && machine.out.bandwidth
-             ? machine.out.nics->value * machine.out.bandwidth->value * 1e3
+             ? nics_of(machine, place) * machine.out.bandwidth->value * 1e3
              : 0;
+}
+
+/// How many times its bytes a call takes as long as, where groups beside it share its NICs.
+double times_shared(const Machine& machine, const ClassGroup& group) {
+  if (group.sharers == 1 || !machine.out.nics) {
+    return static_cast<double>(group.sharers);
+  }
+  const double wanted = static_cast<double>(group.sharers) * nics_of(machine, group.place);
+  return std::max(wanted / machine.out.nics->value, 1.0);
 }
 
 CollectiveTime by_links(const Machine& machine, const TimedCall& call) {
@@ -115,7 +126,7 @@ const CollectiveTime& MachineCalls::time(const CommOp& op, const ClassGroup& gro
   TimedCall call;
   call.op = timed_kind(op.kind);
   const std::int64_t bytes = std::max(message_bytes(op).value, k_smallest_bytes);
-  call.bytes = Bytes{bytes * group.sharers};
+  call.bytes = Bytes{std::llround(static_cast<double>(bytes) * times_shared(machine_, group))};
   call.dtype = op.dtype;
   call.place = group.place;
   const auto key = std::tuple(call.op, call.bytes.value, op.dtype, group.place.ranks, group.place.nodes);
