@@ -15,6 +15,7 @@ struct Accelerator {
   double memory_below_gb = 0;      // of devices with less memory alone; 0: of all
   RunHardware hardware;
   CoefficientValues priors;
+  bool has_sustained_peak = false;  // the peak is what devices keep up, below the one that data sheets state
 };
 
 /// A framework as tables name it, and what it does.
