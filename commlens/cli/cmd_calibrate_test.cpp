@@ -72,5 +72,56 @@ TEST(CalibrateFromTraining, TakesTheShapesOfAProfile) {
   EXPECT_NE(text.find("[4096,1024,4096,1200]"), std::string::npos) << outcome.out;
 }
 
+constexpr const char* k_training_job = R"(framework: megatron
+framework_version: "0.19.2"
+ranks: 8
+megatron:
+  num-layers: 4
+  hidden-size: 4096
+  num-attention-heads: 32
+  seq-length: 4096
+  max-position-embeddings: 4096
+  tokenizer-type: NullTokenizer
+  vocab-size: 32000
+  micro-batch-size: 1
+  global-batch-size: 32
+  bf16: true
+  train-iters: 5
+)";
+
+/// Iterations of so many ms, from the first on.
+std::string calls_of_iterations(int count, int ms) {
+  std::string text;
+  for (int iteration = 0; iteration < count; ++iteration) {
+    text += fmt::format(
+        R"({{"rank":0,"iteration":{},"op":"all_reduce","dtype":"fp32","input_bytes":4,"output_bytes":4,)"
+        R"("group":[0,1],"start_ns":{},"duration_ns":10}})"
+        "\n",
+        iteration, std::int64_t{1'000'000} * ms * iteration);
+  }
+  return text;
+}
+
+TEST(CalibrateFromTraining, FindsTheEfficiencyThatGivesTheIterationsTime) {
+  const ScratchDirectory directory;
+  const std::string job = directory.write("job.yaml", k_training_job);
+  const std::string machine = directory.path("mine.json");
+  const auto fitted = [&](int count, int ms) {
+    return run_with({"calibrate", "--from-training",
+                     directory.write("it.jsonl", calls_of_iterations(count, ms)), "--config", job,
+                     "--machine", "dgx_a100", "-o", machine});
+  };
+  const Outcome outcome = fitted(8, 800);
+  EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
+  const Outcome simulated = run_with({"simulate", job, "--machine", machine});
+  EXPECT_NE(simulated.out.find("800 ms  "), std::string::npos) << simulated.out;
+  EXPECT_NE(simulated.out.find("products by the machine's gemm block (it.jsonl: 0.8 s an iteration"),
+            std::string::npos)
+      << simulated.out;
+  EXPECT_NE(fitted(8, 1).err.find("another job or machine?"), std::string::npos);
+  EXPECT_NE(fitted(3, 800).err.find("times of 1 iterations after the first; an efficiency needs 3"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace commlens
