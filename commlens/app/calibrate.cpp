@@ -73,18 +73,6 @@ Result<SweepFile> read_sweep(const std::string& file) {
       });
 }
 
-/// A file that is there twice, under whatever name; empty: none is.
-std::string given_twice(const std::vector<std::string>& files) {
-  std::set<std::string> seen;
-  for (const std::string& file : files) {
-    std::error_code unreadable;
-    if (!seen.insert(std::filesystem::weakly_canonical(file, unreadable).string()).second) {
-      return file;
-    }
-  }
-  return "";
-}
-
 Result<SweepFile> read_sweeps(const std::vector<std::string>& files) {
   SweepFile all;
   std::string error;
@@ -196,6 +184,17 @@ Table residual_table(const CalibrateResult& result) {
 }
 
 }  // namespace
+
+std::string given_twice(const std::vector<std::string>& files) {
+  std::set<std::string> seen;
+  for (const std::string& file : files) {
+    std::error_code unreadable;
+    if (!seen.insert(std::filesystem::weakly_canonical(file, unreadable).string()).second) {
+      return file;
+    }
+  }
+  return "";
+}
 
 Result<CalibrateResult> calibrate(const CalibrateRequest& request) {
   if (request.files.empty()) {

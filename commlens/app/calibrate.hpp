@@ -29,6 +29,9 @@ struct CalibrateResult {
   std::vector<PairError> held_out;
 };
 
+/// A file that is there twice, under whatever name; empty: none is.
+std::string given_twice(const std::vector<std::string>& files);
+
 /// Reads the files and fits the machine. Fails on files without times, on times that cannot be, and where
 /// nothing can be fitted. Warns of pairs that the data cannot support.
 Result<CalibrateResult> calibrate(const CalibrateRequest& request);

@@ -37,12 +37,6 @@ Estimate memory_figure(const SimulatedJob& result) {
   return {used, used / k_memory_error, used * k_memory_error * k_reserved + k_process_bytes};
 }
 
-/// Element type of a job's matrix products.
-DType compute_dtype_of(const Job& job) {
-  const auto computes_in = rules_of(job).settings.compute_dtype;
-  return computes_in == nullptr ? job.train.dtype : computes_in(job);
-}
-
 Result<SimulatedJob> simulated_on(const SimulateRequest& request, Machine machine, const Plan& plan) {
   return lender_of(machine).and_then([&](const std::optional<Machine>& lender) {
     const Machine* const lends = lender ? &*lender : nullptr;
@@ -158,6 +152,11 @@ Json document_of(const SimulatedJob& result) {
 }
 
 }  // namespace
+
+DType compute_dtype_of(const Job& job) {
+  const auto computes_in = rules_of(job).settings.compute_dtype;
+  return computes_in == nullptr ? job.train.dtype : computes_in(job);
+}
 
 Result<SimulatedJob> simulate(const SimulateRequest& request) {
   PredictRequest planned;

@@ -38,6 +38,9 @@ struct SimulatedJob {
   std::vector<std::string> unverified = {};  // settings whose rules were never measured
 };
 
+/// Element type of a job's matrix products.
+DType compute_dtype_of(const Job& job);
+
 /// Plans the job and simulates its steady iteration. Fails as plan_of and simulated() do, on machines and
 /// libraries that are not known, and where the trace cannot be written.
 Result<SimulatedJob> simulate(const SimulateRequest& request);

@@ -1,13 +1,17 @@
+#include <algorithm>
 #include <memory>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "commlens/app/calibrate.hpp"
+#include "commlens/app/calibrate_products.hpp"
 #include "commlens/app/output_place.hpp"
 #include "commlens/app/simulate_rows.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/number_check.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/machine/machine_reader.hpp"
 
 namespace commlens {
@@ -17,12 +21,16 @@ constexpr const char* k_calibrate_examples = R"(Examples:
   commlens calibrate nccl_perf.csv -o mine.json
   commlens calibrate all_reduce_perf.log --machine dgx_h100 --library nccl:2.27.3 -o mine.json
   commlens calibrate first.csv --machine gb200_nvl72 --shape-from hgx_b200 --held-out second.csv -o mine.json
+  commlens calibrate gemm.csv --machine dgx_a100 -o mine.json
+  commlens calibrate --from-training rank0.pt.trace.json.gz --machine dgx_h100 -o mine.json
+  commlens calibrate --from-training trace --config job.yaml --machine dgx_h100 -o mine.json
   commlens calibrate --rows runs.csv --ids fitted.txt -o mine.json
-The residuals of every operation, algorithm and protocol are shown.)";
+The residuals of every operation, algorithm and protocol, or of the products' form, are shown.)";
 
 struct CalibrateFlags {
   CalibrateRequest request;
   CalibrateRowsRequest rows;
+  CalibrateProductsRequest products;  // training: its files
   std::string file;
   OutputFlags output;  // of the residuals
 };
@@ -46,6 +54,49 @@ Result<ExitCode> calibrated_rows(const CalibrateFlags& flags, Console& console) 
   });
 }
 
+Result<ExitCode> calibrated_products_of(const CalibrateFlags& flags, Console& console) {
+  CalibrateProductsRequest asked = flags.products;
+  const bool is_training = !asked.files.empty();
+  asked.files = is_training ? asked.files : flags.request.files;
+  asked.held_out = flags.request.held_out;
+  asked.machine = flags.request.machine;
+  asked.source = flags.request.source;
+  asked.events = events_of(console);
+  std::vector<std::string> inputs = asked.files;
+  inputs.insert(inputs.end(), asked.held_out.begin(), asked.held_out.end());
+  return check_output_place(flags.file, inputs)
+      .and_then([&] { return is_training ? calibrate_from_training(asked) : calibrate_products(asked); })
+      .map([&](const CalibratedProducts& result) {
+        OutputFlags machine_file;
+        machine_file.file = flags.file;
+        write_result(console, machine_file, machine_json(result.machine));
+        if (flags.file != "-") {
+          write_rendered(console, flags.output, result);
+        }
+        return ExitCode::done;
+      });
+}
+
+void declare_products(CLI::App& verb, CalibrateProductsRequest& products) {
+  verb.add_option("--from-training", products.files,
+                  "Fit matrix products to traces of a training: of torch.profiler with shapes; else, with "
+                  "--config, to the iterations' times")
+      ->excludes("FILES")
+      ->excludes("--rows")
+      ->type_name("FILE|DIR");
+  verb.add_option("--config", products.config, "Of the training, as simulate takes it")
+      ->needs("--from-training")
+      ->type_name("CONFIG");
+  verb.add_option("--framework", products.framework,
+                  fmt::format("Whose rules the training follows: {}", framework_names()))
+      ->needs("--from-training")
+      ->type_name("NAME[@VERSION]");
+  verb.add_option("--multiprocessors", products.processors,
+                  "Of the device (default: as the machine or the list of known devices has it)")
+      ->check(between(std::int64_t{1}, std::int64_t{4096}))
+      ->type_name("K");
+}
+
 }  // namespace
 
 Action declare_calibrate(CLI::App& verb) {
@@ -53,7 +104,8 @@ Action declare_calibrate(CLI::App& verb) {
   CalibrateRequest& request = flags->request;
   verb.footer(k_calibrate_examples);
   verb.add_option("FILES", request.files,
-                  "Sweeps (docs/machines.md), output of nccl-tests, rccl-tests or the OSU benchmarks");
+                  "Sweeps or matrix products (docs/machines.md), output of nccl-tests, rccl-tests or the OSU "
+                  "benchmarks");
   verb.add_option("--rows", flags->rows.table,
                   "Fit iteration times of training runs instead: one run a line (docs/time-model.md)")
       ->excludes("FILES")
@@ -78,6 +130,7 @@ Action declare_calibrate(CLI::App& verb) {
       ->type_name("NAME|FILE");
   verb.add_option("--held-out", request.held_out, "Predict the rows of these files instead of fitting them")
       ->type_name("FILE");
+  declare_products(verb, flags->products);
   verb.add_option("--source", request.source,
                   "Where the numbers come from, for the machine file (default: the files)")
       ->type_name("TEXT");
@@ -87,6 +140,10 @@ Action declare_calibrate(CLI::App& verb) {
   return [flags](Console& console) -> Result<ExitCode> {
     if (!flags->rows.table.empty()) {
       return calibrated_rows(*flags, console);
+    }
+    const std::vector<std::string>& files = flags->request.files;
+    if (!flags->products.files.empty() || std::any_of(files.begin(), files.end(), names_product_table)) {
+      return calibrated_products_of(*flags, console);
     }
     std::vector<std::string> inputs = flags->request.files;
     inputs.insert(inputs.end(), flags->request.held_out.begin(), flags->request.held_out.end());

@@ -30,6 +30,32 @@ enum class CpuVendor : std::uint8_t { intel, amd, arm, other };
 std::string_view name_of(CpuVendor vendor);
 std::optional<CpuVendor> cpu_vendor_from(std::string_view name);
 
+/// How long matrix products take by what was fitted to them (docs/time-model.md#kernels).
+struct ProductForm {
+  Quantity efficiency;   // share of the peak, of a product of endless inner dimension
+  Quantity each;         // us of every product, beside its operations
+  Quantity half_inner;   // elements: the inner dimension at which half of the efficiency is reached
+  Quantity wave_weight;  // share of the last, unfilled wave of tiles that counts
+  Quantity processors;   // multiprocessors, that tiles are spread over
+};
+
+/// A product [m, k] x [k, n] that was measured.
+struct ProductTime {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  double us = 0;
+};
+
+/// What is known of matrix products in one element type: a form, times of exact shapes, which win, or both.
+struct ProductTimes {
+  DType dtype = DType::bf16;
+  std::optional<ProductForm> form;
+  std::vector<ProductTime> shapes;  // each once
+  std::string shapes_source;
+  char shapes_confidence = 'M';
+};
+
 /// What one rank of a job runs on: a GPU, or the part of one that programs see as a device.
 struct Processor {
   std::string name;
@@ -37,6 +63,7 @@ struct Processor {
   std::vector<std::pair<DType, Quantity>> peaks;  // dense, TFLOP/s
   std::optional<Quantity> memory;                 // GiB
   std::optional<Quantity> memory_bandwidth;       // GB/s
+  std::vector<ProductTimes> products;             // of an element type each
 };
 
 /// A kind of link, and the pairs of a node's ranks that it connects.

@@ -7,6 +7,7 @@
 
 #include "commlens/config/json_document.hpp"
 #include "commlens/machine/machine_fields.hpp"
+#include "commlens/machine/product_fields.hpp"
 
 namespace commlens {
 namespace {
@@ -33,7 +34,7 @@ void read_processor(MachineFields& fields, const ConfigNode& root, Processor& pr
   if (node == nullptr) {
     return;
   }
-  fields.known(*node, "processor", {"name", "architecture", "peaks", "memory", "memory_bandwidth"});
+  fields.known(*node, "processor", {"name", "architecture", "peaks", "memory", "memory_bandwidth", "gemm"});
   processor.name = fields.text(*node, "processor", "name");
   const std::string architecture = fields.text(*node, "processor", "architecture");
   if (const std::optional<Architecture> known = architecture_from(architecture)) {
@@ -44,10 +45,7 @@ void read_processor(MachineFields& fields, const ConfigNode& root, Processor& pr
   processor.memory = fields.quantity(*node, "processor", "memory", k_memory, false);
   processor.memory_bandwidth = fields.quantity(*node, "processor", "memory_bandwidth", k_memory_rate, false);
   const ConfigNode* const peaks = fields.field(*node, "processor", "peaks", false);
-  if (peaks == nullptr) {
-    return;
-  }
-  for (const std::string& name : peaks->keys) {
+  for (const std::string& name : peaks == nullptr ? std::vector<std::string>() : peaks->keys) {
     const std::optional<DType> type = dtype_from(name);
     if (!type) {
       fields.fail(*peaks, "processor.peaks." + name, "is no element type");
@@ -55,6 +53,7 @@ void read_processor(MachineFields& fields, const ConfigNode& root, Processor& pr
       processor.peaks.emplace_back(*type, *peak);
     }
   }
+  read_products(fields, *node, processor);
 }
 
 LinkClass link_class(MachineFields& fields, const ConfigNode& node, const std::string& path, double ranks) {

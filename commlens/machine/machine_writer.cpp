@@ -32,6 +32,27 @@ void add(Json& to, const char* key, const std::optional<Quantity>& quantity) {
   }
 }
 
+Json products_json(const ProductTimes& products) {
+  Json json = Json::object();
+  if (products.form) {
+    json["efficiency"] = quantity_json(products.form->efficiency);
+    json["per_gemm"] = quantity_json(products.form->each);
+    json["half_inner"] = quantity_json(products.form->half_inner);
+    json["wave_weight"] = quantity_json(products.form->wave_weight);
+    json["multiprocessors"] = quantity_json(products.form->processors);
+  }
+  if (!products.shapes.empty()) {
+    Json& shapes = json["shapes"];
+    shapes = {{"source", products.shapes_source},
+              {"confidence", std::string(1, products.shapes_confidence)},
+              {"m_n_k_us", Json::array()}};
+    for (const ProductTime& shape : products.shapes) {
+      shapes["m_n_k_us"].push_back({shape.m, shape.n, shape.k, number(shape.us)});
+    }
+  }
+  return json;
+}
+
 Json processor_json(const Processor& processor) {
   Json json = {{"name", processor.name}, {"architecture", std::string(name_of(processor.architecture))}};
   for (const auto& [type, peak] : processor.peaks) {
@@ -39,6 +60,9 @@ Json processor_json(const Processor& processor) {
   }
   add(json, "memory", processor.memory);
   add(json, "memory_bandwidth", processor.memory_bandwidth);
+  for (const ProductTimes& products : processor.products) {
+    json["gemm"][std::string(name_of(products.dtype))] = products_json(products);
+  }
   return json;
 }
 

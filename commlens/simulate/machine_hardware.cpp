@@ -38,7 +38,10 @@ RunHardware machine_hardware(const Machine& machine, std::int64_t ranks) {
   RunHardware hardware = known == nullptr ? RunHardware() : known->hardware;
   if (known == nullptr) {
     hardware.gpu = machine.processor.name;
-    hardware.peak = stated_peak(machine);
+  }
+  if (const double peak = stated_peak(machine);
+      known == nullptr || (peak > 0 && !known->has_sustained_peak)) {
+    hardware.peak = peak;
   }
   hardware.memory_gb = value_or_zero(machine.processor.memory);
   hardware.memory_bandwidth = machine.processor.memory_bandwidth

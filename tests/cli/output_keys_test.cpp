@@ -262,6 +262,11 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
                            .01 + elements * 1e-7);
     }
     write({"calibrate", directory_.write("sweep.csv", sweep), "-o", directory_.path("machine.json")});
+    write({"calibrate",
+           directory_.write("gemm.csv",
+                            "m,n,k,dtype,microseconds\n4096,4096,4096,bf16,700\n4096,1024,4096,bf16,220\n"
+                            "4096,4096,1024,bf16,200\n8192,4096,4096,bf16,1350\n"),
+           "--machine", "dgx_a100", "-o", directory_.path("products.json")});
   }
 
   void write_training() {

@@ -88,6 +88,8 @@ void take_argument(KinetoEvent& event, std::string_view key, od::value& value) {
   const auto text = [&](std::string& into) { into = text_of(value); };
   if (key == "correlation") {
     number(event.correlation);
+  } else if (key == "External id" || key == "external id") {
+    number(event.external);
   } else if (key == "Collective name") {
     text(meta.collective);
   } else if (key == "In msg nelems") {
@@ -144,7 +146,8 @@ bool for_each_field(od::object& object, const Take& take) {
 }
 
 bool needs_arguments(KinetoRole role) {
-  return role == KinetoRole::kernel || role == KinetoRole::launch || role == KinetoRole::collective;
+  return role == KinetoRole::kernel || role == KinetoRole::launch || role == KinetoRole::collective ||
+         role == KinetoRole::product;
 }
 
 /// Collects the fields of one event, as far as its role needs them.
@@ -324,6 +327,9 @@ KinetoRole role_of(std::string_view category, std::string_view name) {
   if (name == "record_param_comms" || name.starts_with("c10d::")) {
     return KinetoRole::collective;
   }
+  if (name == "aten::mm" || name == "aten::addmm") {
+    return KinetoRole::product;
+  }
   constexpr std::array<std::string_view, 6> backends = {"nccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:"};
   const bool is_call = std::any_of(backends.begin(), backends.end(),
                                    [&](std::string_view backend) { return name.starts_with(backend); });
@@ -429,6 +435,33 @@ std::vector<std::int64_t> element_counts(std::string_view dims) {
     }
   }
   return counts;
+}
+
+std::vector<std::vector<std::int64_t>> dimensions_of(std::string_view dims) {
+  std::vector<std::vector<std::int64_t>> lists;
+  const std::size_t outer = dims.find('[');
+  if (outer == std::string_view::npos) {
+    return lists;
+  }
+  const char* const end = std::to_address(dims.end());
+  for (const char* at = std::to_address(dims.begin()) + outer + 1; at != end;) {
+    std::int64_t number = 0;
+    const auto [stop, failed] = std::from_chars(at, end, number);
+    if (failed == std::errc() && !lists.empty()) {
+      lists.back().push_back(number);
+    } else if (*at == '[') {
+      lists.emplace_back();
+    }
+    at = stop == at ? at + 1 : stop;
+  }
+  return lists;
+}
+
+std::string first_type(std::string_view types) {
+  const std::size_t open = types.find('"');
+  const std::size_t close = types.find('"', open + 1);
+  return close == std::string_view::npos ? std::string()
+                                         : std::string(types.substr(open + 1, close - open - 1));
 }
 
 }  // namespace commlens::formats::kineto

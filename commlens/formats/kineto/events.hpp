@@ -39,13 +39,14 @@ struct KinetoEvent {
   std::optional<std::int64_t> duration_ns;
   std::uint64_t thread = 0;  // same for the same pid and tid
   std::optional<std::int64_t> correlation;
+  std::optional<std::int64_t> external;  // "External id": of a CPU op, and of the kernels that it launched
   KinetoMetadata metadata;
   std::string_view input_dims;  // JSON text
   std::string_view input_types;
 };
 
 /// What the reader of a trace does with events of some category and name.
-enum class KinetoRole : std::uint8_t { none, kernel, memory, launch, step, collective };
+enum class KinetoRole : std::uint8_t { none, kernel, memory, launch, step, collective, product };
 
 /// Of an event of phase "X"; old files write the categories in capitals.
 KinetoRole role_of(std::string_view category, std::string_view name);
@@ -79,5 +80,11 @@ std::optional<std::int64_t> nanoseconds_of(std::string_view microseconds);
 /// Numbers in a text like "[[394241], [3, 4]]": the product of each innermost list, in order (an empty list:
 /// 1, a scalar).
 std::vector<std::int64_t> element_counts(std::string_view dims);
+
+/// Numbers in a text like "[[4, 8], [8, 3], []]", by innermost list.
+std::vector<std::vector<std::int64_t>> dimensions_of(std::string_view dims);
+
+/// The first type in `["float", "Scalar"]`.
+std::string first_type(std::string_view types);
 
 }  // namespace commlens::formats::kineto

@@ -70,14 +70,6 @@ struct Step {
 
 constexpr std::string_view k_record_op = "record_param_comms";
 
-/// The first type in `["float", "Scalar"]`.
-std::string first_type(std::string_view types) {
-  const std::size_t open = types.find('"');
-  const std::size_t close = types.find('"', open + 1);
-  return close == std::string_view::npos ? std::string()
-                                         : std::string(types.substr(open + 1, close - open - 1));
-}
-
 /// Collects what the events of a file say, then relates them.
 class KinetoReader {
  public:
@@ -160,7 +152,7 @@ void KinetoReader::take_step(const KinetoEvent& event, Stretch when) {
 
 void KinetoReader::take(const KinetoEvent& event) {
   const KinetoRole role = event.phase == "X" ? role_of(event.category, event.name) : KinetoRole::none;
-  if (role == KinetoRole::none) {
+  if (role == KinetoRole::none || role == KinetoRole::product) {
     ++others_;
     return;
   }
@@ -171,6 +163,7 @@ void KinetoReader::take(const KinetoEvent& event) {
   const Stretch when{*event.start_ns, *event.duration_ns};
   switch (role) {
     case KinetoRole::none:
+    case KinetoRole::product:
       break;
     case KinetoRole::kernel:
       take_kernel(event, when);

@@ -30,6 +30,12 @@ double unfilled(double waves, std::int64_t inner, std::int64_t most_parts) {
 
 }  // namespace
 
+double waves_over_filled(const Gemm& gemm, double processors, std::int64_t most_parts) {
+  const double waves =
+      static_cast<double>(ceil_div(gemm.m, k_tile_rows) * ceil_div(gemm.n, k_tile_columns)) / processors;
+  return unfilled(waves, gemm.k, most_parts);
+}
+
 double gemm_seconds(const ComputeRates& rates, const Gemm& gemm, MatrixPrecision precision) {
   if (gemm.m <= 0 || gemm.n <= 0 || gemm.k <= 0) {
     return 0;
@@ -37,13 +43,13 @@ double gemm_seconds(const ComputeRates& rates, const Gemm& gemm, MatrixPrecision
   const bool is_small = precision != MatrixPrecision::bf16;
   const double rate = is_small ? 2 * rates.peak * rates.fp8_efficiency : rates.peak * rates.gemm_efficiency;
   const double half_inner = is_small ? 2 * rates.half_inner : rates.half_inner;
-  const double waves = static_cast<double>(ceil_div(gemm.m, k_tile_rows) * ceil_div(gemm.n, k_tile_columns)) /
-                       rates.processors;
-  const double idle = 1 + rates.wave_weight * (unfilled(waves, gemm.k, rates.most_parts) - 1);
+  const double idle =
+      1 + rates.wave_weight * (waves_over_filled(gemm, rates.processors, rates.most_parts) - 1);
   const double flops = 2.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) *
                        static_cast<double>(gemm.k) * static_cast<double>(gemm.count);
   const double faster = precision == MatrixPrecision::fp4 ? k_fp4_over_fp8 : 1;
-  return flops / (rate * faster) * (1 + half_inner / static_cast<double>(gemm.k)) * idle;
+  return flops / (rate * faster) * (1 + half_inner / static_cast<double>(gemm.k)) * idle +
+         rates.product_overhead * static_cast<double>(gemm.count);
 }
 
 double attention_seconds(const ComputeRates& rates, const AttentionKernel& kernel) {

@@ -16,6 +16,7 @@ struct ComputeRates {
   double gemm_efficiency = 1;       // e0: of the peak, by a product of endless inner dimension
   double fp8_efficiency = 1;        // e8: of twice the peak
   double half_inner = 0;            // k0: the inner dimension at which half of that is reached
+  double product_overhead = 0;      // seconds of every product, beside its operations
   double wave_weight = 0.46;        // how much of the last, unfilled wave of tiles counts
   std::int64_t most_parts = 8;      // that a product is divided into along a long inner dimension (split-K)
   double attention_efficiency = 1;  // ea: of the peak, by fused attention
@@ -23,8 +24,12 @@ struct ComputeRates {
   double memory_factor = 1;         // ew: time of memory-bound work, of what the bandwidth allows
 };
 
+/// ceil(W)/W of a product, for the best division of its inner dimension into at most `most_parts`.
+double waves_over_filled(const Gemm& gemm, double processors, std::int64_t most_parts);
+
 /// Seconds of `gemm.count` products:
-///   2 m n k / (P e0) (1 + k0/k) (1 + w (ceil(W)/W - 1)), W = ceil(m/128) ceil(n/256) / processors,
+///   2 m n k / (P e0) (1 + k0/k) (1 + w (ceil(W)/W - 1)) + overhead,
+///   W = ceil(m/128) ceil(n/256) / processors,
 /// where a product of long inner dimension may be divided along it into parts that fill waves better.
 /// fp8 has 2 P e8 and 2 k0, fp4 1.5 times the rate of fp8 (not measured).
 /// Source: docs/time-model.md#kernels, measured on tables of A100 products (error 3.3 %).

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <set>
 #include <variant>
 
 #include <fmt/format.h>
 
 #include "commlens/machine/cost/comm_graph.hpp"
+#include "commlens/machine/product_fields.hpp"
 #include "commlens/simulate/known_names.hpp"
 #include "commlens/simulate/machine_hardware.hpp"
 #include "commlens/simulate/run_basis.hpp"
@@ -20,15 +23,6 @@ constexpr double k_tera = 1e12;
 const double k_wide_spread = std::log(2.0);
 constexpr double k_half_peak =
     0.5;  // of fp32 products in TF32 over 16 bit, where a machine file does not say
-
-std::optional<double> peak_of(const Machine& machine, DType dtype) {
-  for (const auto& [type, peak] : machine.processor.peaks) {
-    if (type == dtype) {
-      return peak.value * k_tera;
-    }
-  }
-  return std::nullopt;
-}
 
 /// Kernels of one layer, forward and backward: what launches are spread over.
 double kernels_of_layer(const Job& job) {
@@ -68,15 +62,112 @@ double held_share(const Machine& machine, double processors) {
   return std::min(blocks_of_channel * static_cast<double>(graph->ring.count) / processors, 0.5);
 }
 
+<<<<<<< HEAD
 struct KernelSeconds {
   const ComputeRates& rates;
   double slower = 1;  // products of this element type, over those of 16 bit
   double operator()(const Gemm& gemm) const {
     return slower * gemm_seconds(rates, gemm, MatrixPrecision::bf16);
+=======
+/// A framework of measured runs, and the name of the family of its runs on a device.
+struct MeasuredFamily {
+  const RunFramework* framework = nullptr;
+  std::string name;
+};
+
+/// The nearest framework that was measured on the device, on the same network before any; else the nearest.
+MeasuredFamily measured_family(std::string_view framework, const RunHardware& hardware,
+                               const RunCalibration& calibration) {
+  const std::vector<const RunFramework*> frameworks = frameworks_of_job(framework);
+  const std::string network = fmt::format(", {:.0f} Gb/s", hardware.network * 8 / k_gb);
+  for (const RunFramework* const candidate : frameworks) {
+    for (const std::string& link : {network, std::string()}) {
+      const std::string name = fmt::format("{}{}, {}", hardware.gpu, link, candidate->name);
+      const auto found = std::find_if(calibration.families.begin(), calibration.families.end(),
+                                      [&](const FamilyFit& family) { return family.name == name; });
+      if (found != calibration.families.end()) {
+        return {candidate, name};
+      }
+    }
   }
-  double operator()(const AttentionKernel& kernel) const { return slower * attention_seconds(rates, kernel); }
+  return {frameworks.front(), fmt::format("{}, {}", hardware.gpu, frameworks.front()->name)};
+}
+
+/// Which peak the coefficients are of, where the machine file and the list of known devices differ.
+std::string peak_text(const Machine& machine, const RunHardware& hardware) {
+  const Accelerator* const known = accelerator_of(machine);
+  const double stated = stated_peak(machine);
+  if (known == nullptr || stated == known->hardware.peak) {
+    return "";
+  }
+  if (stated <= 0) {
+    return fmt::format("; the machine file has no peak: {:.4g} TFLOP/s, as {} has", hardware.peak / k_tera,
+                       known->name);
+  }
+  return known->has_sustained_peak
+             ? fmt::format("; peak of {:.4g} TFLOP/s, which {} sustains of the machine file's {:.4g}",
+                           hardware.peak / k_tera, known->name, stated / k_tera)
+             : fmt::format("; peak of {:.4g} TFLOP/s by the machine file, {:.4g} where runs were fitted",
+                           stated / k_tera, known->hardware.peak / k_tera);
+}
+
+std::set<std::array<std::int64_t, 3>> product_shapes(const Job& job) {
+  std::set<std::array<std::int64_t, 3>> shapes;
+  for (const Pass pass : {Pass::forward, Pass::input_gradient, Pass::weight_gradient}) {
+    for (const Gemm& gemm : products_of(job, pass)) {
+      shapes.insert({gemm.m, gemm.n, gemm.k});
+    }
+  }
+  return shapes;
+}
+
+/// Products by the machine file's own numbers, where it has them.
+void use_machine_products(const Job& job, DType dtype, const Machine& machine, JobRates& result) {
+  const ProductTimes* const known = known_products(machine.processor, dtype);
+  if (known == nullptr) {
+    return;
+  }
+  if (known->form) {
+    const ProductForm& form = *known->form;
+    result.products.peak = *peak_of(machine.processor, known->dtype);
+    result.products.gemm_efficiency = form.efficiency.value;
+    result.products.product_overhead = form.each.value * 1e-6;
+    result.products.half_inner = form.half_inner.value;
+    result.products.wave_weight = form.wave_weight.value;
+    result.products.processors = form.processors.value;
+    result.products.most_parts = ComputeRates().most_parts;
+  }
+  for (const ProductTime& shape : known->shapes) {
+    result.measured_products[{shape.m, shape.n, shape.k}] = shape.us * 1e-6;
+  }
+  const std::set<std::array<std::int64_t, 3>> shapes = product_shapes(job);
+  const auto measured = std::count_if(shapes.begin(), shapes.end(), [&](const auto& shape) {
+    return result.measured_products.contains(shape);
+  });
+  if (measured > 0) {
+    result.provenance += fmt::format("; {} of {} shapes of products measured ({})", measured, shapes.size(),
+                                     known->shapes_source);
+  }
+  if (known->form && measured < std::ssize(shapes)) {
+    result.provenance += fmt::format("; {}products by the machine's gemm block ({})",
+                                     measured > 0 ? "other " : "", known->form->efficiency.source);
+  }
+}
+
+struct KernelSeconds {
+  const JobRates& rates;
+  double operator()(const Gemm& gemm) const {
+    const auto measured = rates.measured_products.find({gemm.m, gemm.n, gemm.k});
+    return measured != rates.measured_products.end()
+               ? measured->second * static_cast<double>(gemm.count)
+               : gemm_seconds(rates.products, gemm, MatrixPrecision::bf16);
+  }
+  double operator()(const AttentionKernel& kernel) const {
+    return rates.slower * attention_seconds(rates.rates, kernel);
+>>>>>>> compute
+  }
   double operator()(const MemoryKernel& kernel) const {
-    return memory_seconds(rates, static_cast<double>(kernel.moved.value));
+    return memory_seconds(rates.rates, static_cast<double>(kernel.moved.value));
   }
 };
 
@@ -97,18 +188,21 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   const RunBasis choice = basis_of(run, calibration);
   JobRates result;
   result.spread = choice.spread;
-  result.provenance = choice.provenance;
+  result.provenance = choice.provenance + peak_text(machine, run.hardware);
   result.rates = rates_of(run.hardware, choice.coefficients);
   const double peak = stated_peak(machine) > 0 ? stated_peak(machine) : run.hardware.peak;
   const bool is_wide = size_of(dtype) > 2;
-  result.peak_of_dtype = peak_of(machine, dtype).value_or(peak * (is_wide ? k_half_peak : 1));
+  result.peak_of_dtype = peak_of(machine.processor, dtype).value_or(peak * (is_wide ? k_half_peak : 1));
   result.slower = is_wide ? peak / result.peak_of_dtype : 1;
   if (is_wide) {
     result.spread = std::max(result.spread, k_wide_spread);
     result.provenance += fmt::format(
         "; no run was in {}: products at {:.3g} TFLOP/s{}", name_of(dtype), result.peak_of_dtype / k_tera,
-        peak_of(machine, dtype) ? "" : ", as TF32 has it, which the machine file does not say");
+        peak_of(machine.processor, dtype) ? "" : ", as TF32 has it, which the machine file does not say");
   }
+  result.products = result.rates;
+  result.products.peak /= result.slower;
+  use_machine_products(job, dtype, machine, result);
   const double kernels = kernels_of_layer(job);
   result.kernel_launch = choice.coefficients[Coefficient::layer_launch] * 1e-6 / kernels;
   result.kernel_floor = choice.coefficients[Coefficient::launch_floor] * 1e-6 / kernels;
@@ -144,7 +238,7 @@ double accumulation_seconds(const JobRates& rates, const PlanWork& work) {
 }  // namespace
 
 double work_seconds(const JobRates& rates, const PlanWork& work) {
-  const KernelSeconds seconds_of{rates.rates, rates.slower};
+  const KernelSeconds seconds_of{rates};
   double seconds = 0;
   for (const Kernel& kernel : work.kernels) {
     seconds += std::visit(seconds_of, kernel) + rates.kernel_launch;

@@ -1,4 +1,7 @@
 #pragma once
+#include <array>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,8 +16,10 @@ namespace commlens {
 /// What a job's kernels compute with on a machine, and how sure that is.
 struct JobRates {
   ComputeRates rates;
+  ComputeRates products;  // of matrix products: by the machine file's own numbers where it has them
+  std::map<std::array<std::int64_t, 3>, double> measured_products;  // seconds of one, by m, n and k
   double peak_of_dtype = 0;            // FLOP/s of the model's element type, as the machine states it
-  double slower = 1;                   // products of that type, over those of 16 bit
+  double slower = 1;                   // attention in that type, over that in 16 bit
   double kernel_launch = 0;            // seconds, of each kernel: its part of what a layer's launches take
   double kernel_floor = 0;             // seconds that a kernel takes at least, for the same reason
   double accumulate = 0;               // seconds of adding the gradient of a parameter up over micro-batches
@@ -26,7 +31,8 @@ struct JobRates {
 };
 
 /// `dtype`: of its matrix products. The rates of the family of runs nearest to the job's device and framework
-/// (docs/time-model.md#coefficients).
+/// (docs/time-model.md#coefficients); of products, times that the machine file has of their exact shape, then
+/// its form of products, win. What was taken is in the provenance.
 JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const RunCalibration& calibration);
 
 /// Seconds of the kernels of a work, one after the other, with their launches; with adding gradients up,

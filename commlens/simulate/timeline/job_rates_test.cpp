@@ -1,0 +1,98 @@
+#include "commlens/simulate/timeline/job_rates.hpp"
+
+#include <gtest/gtest.h>
+
+#include "commlens/machine/machines.hpp"
+
+namespace commlens {
+namespace {
+
+Job product_job() {
+  Job job;
+  job.model = {.layers = 2,
+               .hidden = 1024,
+               .heads = 8,
+               .kv_heads = 8,
+               .head_dim = 128,
+               .ffn_hidden = 4096,
+               .sequence = 2048,
+               .vocab = 1024};
+  job.train.micro_batch = 2;
+  job.train.dtype = DType::bf16;
+  job.layout.dp = 8;
+  job.layout.ranks = 8;
+  return job;
+}
+
+Machine machine_of(const char* name) { return *find_machine(name); }
+
+bool has_text(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+TEST(JobRates, OfAMeasuredShapeAreItsTimeAndOthersTheForm) {
+  JobRates rates;
+  rates.products.peak = 100e12;
+  rates.products.gemm_efficiency = .5;
+  rates.products.processors = 100;
+  rates.products.product_overhead = 10e-6;
+  rates.measured_products[{1280, 2560, 1000}] = 200e-6;
+  PlanWork work;
+  work.kernels = {Gemm{1280, 2560, 1000, 3}};
+  EXPECT_DOUBLE_EQ(work_seconds(rates, work), 600e-6);
+  // One wave: 2 x 1,280 x 2,560 x 2,000 over 50e12, and 10 us, of each of two.
+  work.kernels = {Gemm{1280, 2560, 2000, 2}};
+  EXPECT_DOUBLE_EQ(work_seconds(rates, work), 2 * (2 * 1280.0 * 2560 * 2000 / 50e12 + 10e-6));
+}
+
+TEST(JobRates, TakeTheMachinesProductsBeforeThoseOfRuns) {
+  Machine machine = machine_of("dgx_h100");
+  const JobRates runs = job_rates(product_job(), DType::bf16, machine, built_in_calibration());
+  EXPECT_FALSE(has_text(runs.provenance, "gemm block")) << runs.provenance;
+  EXPECT_EQ(runs.products.gemm_efficiency, runs.rates.gemm_efficiency);
+  ProductTimes products;
+  products.dtype = DType::bf16;
+  products.form = ProductForm{{.4, "share", "my sweep", 'M'},
+                              {7, "us", "my sweep", 'M'},
+                              {50, "elements", "my sweep", 'M'},
+                              {.2, "share", "my sweep", 'M'},
+                              {132, "multiprocessors", "data sheet", 'B'}};
+  machine.processor.products = {products};
+  const JobRates own = job_rates(product_job(), DType::bf16, machine, built_in_calibration());
+  EXPECT_EQ(own.products.gemm_efficiency, .4);
+  EXPECT_DOUBLE_EQ(own.products.product_overhead, 7e-6);
+  EXPECT_EQ(own.products.half_inner, 50);
+  EXPECT_EQ(own.products.wave_weight, .2);
+  EXPECT_EQ(own.rates.gemm_efficiency, runs.rates.gemm_efficiency);
+  EXPECT_TRUE(has_text(own.provenance, "; products by the machine's gemm block (my sweep)"))
+      << own.provenance;
+  // fc2 of 4,096 tokens.
+  machine.processor.products[0].shapes = {{4096, 1024, 4096, 99}, {1, 1, 1, 5}};
+  machine.processor.products[0].shapes_source = "my shapes";
+  const JobRates exact = job_rates(product_job(), DType::bf16, machine, built_in_calibration());
+  EXPECT_TRUE(has_text(exact.provenance,
+                       "shapes of products measured (my shapes); other products by the "
+                       "machine's gemm block (my sweep)"))
+      << exact.provenance;
+  PlanWork work;
+  work.kernels = {Gemm{4096, 1024, 4096}};
+  EXPECT_DOUBLE_EQ(work_seconds(exact, work), 99e-6 + exact.kernel_launch);
+}
+
+TEST(JobRates, TakeThePeakOfTheMachineFileAndSaySo) {
+  Machine machine = machine_of("dgx_h100");
+  for (auto& [dtype, peak] : machine.processor.peaks) {
+    peak.value = 756;
+  }
+  const JobRates rates = job_rates(product_job(), DType::bf16, machine, built_in_calibration());
+  EXPECT_EQ(rates.rates.peak, 756e12);
+  EXPECT_TRUE(
+      has_text(rates.provenance, "peak of 756 TFLOP/s by the machine file, 989 where runs were fitted"))
+      << rates.provenance;
+  const JobRates aurora = job_rates(product_job(), DType::bf16, machine_of("aurora"), built_in_calibration());
+  EXPECT_EQ(aurora.rates.peak, 209e12);
+  EXPECT_TRUE(
+      has_text(aurora.provenance, "peak of 209 TFLOP/s, which PVC tile sustains of the machine file's 416"))
+      << aurora.provenance;
+}
+
+}  // namespace
+}  // namespace commlens
