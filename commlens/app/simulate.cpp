@@ -53,7 +53,7 @@ Result<SimulatedJob> simulated_on(const SimulateRequest& request, Machine machin
       options.library = library;
       options.dtype = compute_dtype_of(plan.job);
       options.jitter = request.jitter;
-      options.shares_links = request.shares_links;
+      options.contention = request.contention;
       options.collapse = request.collapse;
       return run_calibration(request.calibration)
           .and_then([&](const RunCalibration& calibration) { return simulated(plan, options, calibration); })

@@ -1,15 +1,19 @@
 // libcommlens-simgrid.so: the part of commlens that needs SimGrid, loaded by simgrid_finish_times in a
 // process of its own.
 #include <algorithm>
+#include <cmath>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <simgrid/s4u.hpp>
 
 #include "commlens/network/simgrid.hpp"
+#include "commlens/network/simgrid_session.hpp"
 
 namespace commlens {
 namespace {
@@ -40,6 +44,18 @@ class SimgridPlatform {
       for (const SimgridFlow& flow : wave) {
         add_route(flow);
       }
+    }
+    zone_->seal();
+  }
+
+  explicit SimgridPlatform(const SimgridNetwork& network) : zone_(s4u::create_full_zone("root")) {
+    for (std::size_t at = 0; at < network.capacities.size(); ++at) {
+      links_.push_back(
+          zone_->create_link("link" + std::to_string(at), network.capacities[at])->set_latency(0)->seal());
+    }
+    add_hosts(network.hosts);
+    for (const SimgridWay& way : network.ways) {
+      add_route({.from = way.from, .to = way.to, .links = way.links});
     }
     zone_->seal();
   }
@@ -95,12 +111,8 @@ void play(const SimgridPlatform& platform, std::vector<PlacedFlow> flows, std::v
   }
 }
 
-}  // namespace
-}  // namespace commlens
-
-extern "C" __attribute__((visibility("default"))) void commlens_simgrid_finish_times(
-    const commlens::SimgridJob& job, std::vector<double>& ends) {
-  using namespace commlens;
+/// The engine, with the options of docs/contention.md.
+s4u::Engine new_engine() {
   std::vector<std::string> words = {"commlens", "--cfg=network/model:CM02", "--cfg=network/crosstraffic:0",
                                     "--cfg=network/TCP-gamma:0", "--log=root.thres:critical"};
   std::vector<char*> pointers;
@@ -109,7 +121,108 @@ extern "C" __attribute__((visibility("default"))) void commlens_simgrid_finish_t
   }
   auto count = static_cast<int>(pointers.size());
   pointers.push_back(nullptr);
-  const s4u::Engine engine(&count, pointers.data());
+  return s4u::Engine(&count, pointers.data());
+}
+
+/// Answers the commands of a SimgridSession, as an actor: while it reads, the simulated time stands still.
+class SimgridServer {
+ public:
+  SimgridServer(const SimgridPlatform& platform, int socket) : platform_(platform), socket_(socket) {}
+
+  void serve() {
+    SimgridCommand command;
+    while (receive_bytes(socket_, reinterpret_cast<char*>(&command), sizeof(command))) {
+      if (command.streams >= 0) {
+        begin(command);
+        continue;
+      }
+      const SimgridAnswer answer = next_end(command.seconds);
+      send_bytes(socket_, {reinterpret_cast<const char*>(&answer), sizeof(answer)});
+    }
+  }
+
+ private:
+  void begin(const SimgridCommand& command) {
+    std::vector<SimgridStream> streams(static_cast<std::size_t>(command.streams));
+    receive_bytes(socket_, reinterpret_cast<char*>(streams.data()), streams.size() * sizeof(SimgridStream));
+    s4u::this_actor::sleep_until(command.seconds);
+    for (const SimgridStream& stream : streams) {
+      const s4u::CommPtr comm =
+          s4u::Comm::sendto_init(platform_.host(stream.from), platform_.host(stream.to));
+      comm->set_payload_size(static_cast<std::uint64_t>(stream.bytes));
+      comm->set_rate(stream.bytes_per_second);
+      comm->start();
+      comms_.push_back(comm);
+      call_of_.push_back(command.call);
+    }
+    left_[command.call] = command.streams;
+  }
+
+  SimgridAnswer next_end(double limit) {
+    while (ended_.empty()) {
+      const double now = s4u::Engine::get_clock();
+      if (comms_.empty()) {
+        if (std::isfinite(limit)) {
+          s4u::this_actor::sleep_until(limit);
+        }
+        return {};
+      }
+      const bool is_endless = !std::isfinite(limit);
+      if (!is_endless && limit <= now) {
+        return {};
+      }
+      const ssize_t first = s4u::Comm::wait_any_for(comms_, is_endless ? -1 : limit - now);
+      if (first < 0) {
+        return {};
+      }
+      sweep(static_cast<std::size_t>(first));
+    }
+    const SimgridAnswer answer = ended_.front();
+    ended_.pop_front();
+    return answer;
+  }
+
+  /// Takes out all that have ended now.
+  void sweep(std::size_t first) {
+    std::size_t kept = 0;
+    for (std::size_t at = 0; at < comms_.size(); ++at) {
+      if (at != first && !comms_[at]->test()) {
+        comms_[kept] = comms_[at];
+        call_of_[kept++] = call_of_[at];
+      } else if (--left_[call_of_[at]] == 0) {
+        left_.erase(call_of_[at]);
+        ended_.push_back({call_of_[at], s4u::Engine::get_clock()});
+      }
+    }
+    comms_.resize(kept);
+    call_of_.resize(kept);
+  }
+
+  const SimgridPlatform& platform_;
+  int socket_;
+  std::vector<s4u::CommPtr> comms_;
+  std::vector<std::int64_t> call_of_;
+  std::map<std::int64_t, std::int64_t> left_;  // streams of each call
+  std::deque<SimgridAnswer> ended_;
+};
+
+}  // namespace
+}  // namespace commlens
+
+extern "C" __attribute__((visibility("default"))) void commlens_simgrid_serve(
+    const commlens::SimgridNetwork& network, int socket) {
+  using namespace commlens;
+  const s4u::Engine engine = new_engine();
+  const SimgridPlatform platform(network);
+  send_bytes(socket, std::string_view(&k_simgrid_ready, 1));
+  s4u::Actor::create("calls", platform.host(0), [&] { SimgridServer(platform, socket).serve(); });
+  engine.run();
+}
+
+extern "C" __attribute__((visibility("default"))) void commlens_simgrid_finish_times(
+    const commlens::SimgridJob& job, std::vector<double>& ends) {
+  using namespace commlens;
+  const s4u::Engine engine = new_engine();
   const SimgridPlatform platform(job);
   std::vector<std::vector<PlacedFlow>> waves;
   std::size_t flows = 0;
