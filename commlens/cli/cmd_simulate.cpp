@@ -31,9 +31,7 @@ struct SimulateFlags {
 };
 
 Contention contention_of(const std::string& name) {
-  return name == "flows"     ? Contention::flows
-         : name == "simgrid" ? Contention::simgrid
-                             : Contention::none;
+  return name == "flows" ? Contention::flows : name == "simgrid" ? Contention::simgrid : Contention::none;
 }
 
 Result<ExitCode> simulate_table(Console& console, const SimulateFlags& flags) {

@@ -42,8 +42,9 @@ ssize_t moved(ssize_t count) { return count < 0 && errno == EINTR ? 0 : count; }
   void* const library = dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* const function = library == nullptr ? nullptr : dlsym(library, entry);
   if (function == nullptr) {
-    send_bytes(socket, fmt::format("{}cannot load {}: {}; install SimGrid (libsimgrid3.32), or rebuild commlens",
-                                   k_simgrid_reason, module.string(), dlerror()));
+    send_bytes(socket,
+               fmt::format("{}cannot load {}: {}; install SimGrid (libsimgrid3.32), or rebuild commlens",
+                           k_simgrid_reason, module.string(), dlerror()));
     _exit(0);
   }
   try {
@@ -96,10 +97,10 @@ Result<std::filesystem::path> simgrid_module() {
   if (module) {
     return *module;
   }
-  return failure(
-      fmt::format("SimGrid cannot be asked here: {} is not in {}; build commlens where libsimgrid-dev is installed, "
-                  "or name its directory in COMMLENS_MODULE_PATH",
-                  k_simgrid_file, searched_for_modules()));
+  return failure(fmt::format(
+      "SimGrid cannot be asked here: {} is not in {}; build commlens where libsimgrid-dev is installed, "
+      "or name its directory in COMMLENS_MODULE_PATH",
+      k_simgrid_file, searched_for_modules()));
 }
 
 SimgridChild start_simgrid_child(const std::filesystem::path& module, const char* entry,

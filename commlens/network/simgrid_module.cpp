@@ -55,10 +55,18 @@ class SimgridPlatform {
     }
     add_hosts(network.hosts);
     for (const SimgridWay& way : network.ways) {
-      add_route({.from = way.from, .to = way.to, .links = way.links});
+      limits_[{way.from, way.to}] = links_.size();
+      links_.push_back(
+          zone_->create_link("limit" + std::to_string(links_.size()), 1)->set_latency(0)->seal());
+      SimgridFlow flow{.from = way.from, .to = way.to, .links = way.links};
+      flow.links.push_back(static_cast<LinkId>(links_.size() - 1));
+      add_route(flow);
     }
     zone_->seal();
   }
+
+  /// The link of a session that holds a pair of hosts to what its streams want.
+  s4u::Link* limit(std::int32_t from, std::int32_t to) const { return links_[limits_.at({from, to})]; }
 
   s4u::Host* host(std::int32_t at) const { return hosts_[static_cast<std::size_t>(at)]; }
 
@@ -85,6 +93,7 @@ class SimgridPlatform {
   std::vector<s4u::Link*> links_;
   std::vector<s4u::Host*> hosts_;
   std::map<std::pair<std::int32_t, std::int32_t>, bool> known_;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> limits_;
 };
 
 /// Plays one wave: starts each flow at its time and waits for all.
@@ -147,13 +156,13 @@ class SimgridServer {
     receive_bytes(socket_, reinterpret_cast<char*>(streams.data()), streams.size() * sizeof(SimgridStream));
     s4u::this_actor::sleep_until(command.seconds);
     for (const SimgridStream& stream : streams) {
+      want(stream, 1);
+    }
+    for (const SimgridStream& stream : streams) {
       const s4u::CommPtr comm =
           s4u::Comm::sendto_init(platform_.host(stream.from), platform_.host(stream.to));
-      comm->set_payload_size(static_cast<std::uint64_t>(stream.bytes));
-      comm->set_rate(stream.bytes_per_second);
-      comm->start();
-      comms_.push_back(comm);
-      call_of_.push_back(command.call);
+      comm->set_payload_size(static_cast<std::uint64_t>(stream.bytes))->start();
+      moving_.push_back({comm, stream, command.call});
     }
     left_[command.call] = command.streams;
   }
@@ -161,7 +170,7 @@ class SimgridServer {
   SimgridAnswer next_end(double limit) {
     while (ended_.empty()) {
       const double now = s4u::Engine::get_clock();
-      if (comms_.empty()) {
+      if (moving_.empty()) {
         if (std::isfinite(limit)) {
           s4u::this_actor::sleep_until(limit);
         }
@@ -171,7 +180,11 @@ class SimgridServer {
       if (!is_endless && limit <= now) {
         return {};
       }
-      const ssize_t first = s4u::Comm::wait_any_for(comms_, is_endless ? -1 : limit - now);
+      std::vector<s4u::CommPtr> comms;
+      for (const Moving& moving : moving_) {
+        comms.push_back(moving.comm);
+      }
+      const ssize_t first = s4u::Comm::wait_any_for(comms, is_endless ? -1 : limit - now);
       if (first < 0) {
         return {};
       }
@@ -182,26 +195,50 @@ class SimgridServer {
     return answer;
   }
 
+  struct Moving {
+    s4u::CommPtr comm;
+    SimgridStream stream;
+    std::int64_t call = 0;
+  };
+  struct Wanted {
+    std::int64_t streams = 0;
+    double bytes_per_second = 0;
+  };
+
+  /// SimGrid's own limit (Comm::set_rate) does not hold for messages from host to host: a link does.
+  void want(const SimgridStream& stream, int change) {
+    Wanted& wanted = wanted_[{stream.from, stream.to}];
+    wanted.streams += change;
+    wanted.bytes_per_second += change * stream.bytes_per_second;
+    if (wanted.streams == 0) {
+      wanted.bytes_per_second = 0;  // without rounding errors
+      return;
+    }
+    platform_.limit(stream.from, stream.to)->set_bandwidth(wanted.bytes_per_second);
+  }
+
   /// Takes out all that have ended now.
   void sweep(std::size_t first) {
-    std::size_t kept = 0;
-    for (std::size_t at = 0; at < comms_.size(); ++at) {
-      if (at != first && !comms_[at]->test()) {
-        comms_[kept] = comms_[at];
-        call_of_[kept++] = call_of_[at];
-      } else if (--left_[call_of_[at]] == 0) {
-        left_.erase(call_of_[at]);
-        ended_.push_back({call_of_[at], s4u::Engine::get_clock()});
+    std::vector<Moving> kept;
+    for (std::size_t at = 0; at < moving_.size(); ++at) {
+      const Moving& moving = moving_[at];
+      if (at != first && !moving.comm->test()) {
+        kept.push_back(moving);
+        continue;
+      }
+      want(moving.stream, -1);
+      if (--left_[moving.call] == 0) {
+        left_.erase(moving.call);
+        ended_.push_back({moving.call, s4u::Engine::get_clock()});
       }
     }
-    comms_.resize(kept);
-    call_of_.resize(kept);
+    moving_ = std::move(kept);
   }
 
   const SimgridPlatform& platform_;
   int socket_;
-  std::vector<s4u::CommPtr> comms_;
-  std::vector<std::int64_t> call_of_;
+  std::vector<Moving> moving_;
+  std::map<std::pair<std::int32_t, std::int32_t>, Wanted> wanted_;
   std::map<std::int64_t, std::int64_t> left_;  // streams of each call
   std::deque<SimgridAnswer> ended_;
 };

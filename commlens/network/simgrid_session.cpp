@@ -22,10 +22,9 @@ Result<SimgridSession> SimgridSession::start(const SimgridNetwork& network) {
                                network.hosts, k_simgrid_hosts));
   }
   return simgrid_module().and_then([&](const std::filesystem::path& module) -> Result<SimgridSession> {
-    const SimgridChild child =
-        start_simgrid_child(module, "commlens_simgrid_serve", [&](void* entry, int socket) {
-          reinterpret_cast<SimgridServe>(entry)(network, socket);
-        });
+    const SimgridChild child = start_simgrid_child(
+        module, "commlens_simgrid_serve",
+        [&](void* entry, int socket) { reinterpret_cast<SimgridServe>(entry)(network, socket); });
     char first = 0;
     if (receive_bytes(child.commands, &first, 1) && first == k_simgrid_ready) {
       return SimgridSession(child);

@@ -24,7 +24,8 @@ struct SimgridNetwork {
   std::vector<SimgridWay> ways;    // one for each pair of hosts
 };
 
-/// Bytes from one host to another, never faster than this.
+/// Bytes from one host to another, not faster than this. Streams of several calls between the same two hosts
+/// share the sum of their limits equally.
 struct SimgridStream {
   std::int32_t from = 0;
   std::int32_t to = 0;

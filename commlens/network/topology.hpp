@@ -63,8 +63,8 @@ class Topology {
   /// Bytes per second of every link, for FlowNetwork and SharedLinks.
   std::vector<double> capacities() const;
 
-  /// Whether it is a leaf's or a group's link that carries all that the NICs of its nodes of the job can send:
-  /// it never slows anybody down.
+  /// Whether it is a leaf's or a group's link that carries all that the NICs of its nodes of the job can
+  /// send: it never slows anybody down.
   bool carries_all(LinkId id) const;
 
   /// The links that a message takes, in order; none from a rank to itself. Between nodes it leaves by its

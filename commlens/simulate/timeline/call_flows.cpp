@@ -16,9 +16,9 @@ std::optional<CallPattern> pattern_of(const CommOp& op) {
   if (op.kind == CommKind::barrier || op.kind == CommKind::other || message_bytes(op).value <= 0) {
     return std::nullopt;
   }
-  return is_point_to_point(op.kind)          ? CallPattern::message
+  return is_point_to_point(op.kind)        ? CallPattern::message
          : op.kind == CommKind::all_to_all ? CallPattern::exchange
-                                             : CallPattern::ring;
+                                           : CallPattern::ring;
 }
 
 std::int64_t rings_of(const Placement& place) { return place.nodes > 1 ? place.per_node() : 1; }
@@ -37,9 +37,10 @@ std::vector<Hop> hops_of(const Topology& topology, std::span<const Rank> members
 }
 
 double share_of_hop(CommKind kind, const Placement& place) {
-  return is_point_to_point(kind)          ? 1
-         : kind == CommKind::all_to_all ? 1 / static_cast<double>(place.ranks)
-                                          : sent_share(kind, place.ranks) / static_cast<double>(rings_of(place));
+  return is_point_to_point(kind) ? 1
+         : kind == CommKind::all_to_all
+             ? 1 / static_cast<double>(place.ranks)
+             : sent_share(kind, place.ranks) / static_cast<double>(rings_of(place));
 }
 
 Result<void> check_exchanges(const Plan& plan) {

@@ -14,9 +14,9 @@ namespace commlens {
 
 /// How fast calls that are under way at the same time move over the links of a job, of what they do alone:
 /// weighted max-min, as SharedLinks has it (network/contention.hpp), with one user for all groups of a
-/// channel, since these move at the same times. A group that by itself needs more of a node's link or NIC than
-/// there is counts as filling it: times of calls know these. What they do not know are links between nodes: of
-/// those a call takes what it needs, and waits.
+/// channel, since these move at the same times. A group that by itself needs more of a node's link or NIC
+/// than there is counts as filling it: times of calls know these. What they do not know are links between
+/// nodes: of those a call takes what it needs, and waits.
 class CallSpeeds {
  public:
   /// The ranks are those of this topology. All outlive it.

@@ -227,8 +227,9 @@ class Refinement {
         }
         signatures.push_back(known.emplace(std::move(seen), known.size()).first->second);
         for (const auto& [pattern, row] : instance.flows) {
-          row_colours[row] = scattered(scattered(scattered(static_cast<std::uint64_t>(group)) + signatures.back()) +
-                                       static_cast<std::uint64_t>(pattern));
+          row_colours[row] =
+              scattered(scattered(scattered(static_cast<std::uint64_t>(group)) + signatures.back()) +
+                        static_cast<std::uint64_t>(pattern));
         }
       }
     }

@@ -43,7 +43,7 @@ struct Channel {
   bool is_message = false;
   // With a topology only:
   Placement place;
-  std::vector<std::vector<Rank>> groups;                     // that meet in it, all at the same times
+  std::vector<std::vector<Rank>> groups;                      // that meet in it, all at the same times
   std::map<CallPattern, std::vector<SharedLoad>> loads = {};  // of all of them
 };
 

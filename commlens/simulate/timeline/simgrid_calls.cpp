@@ -91,8 +91,8 @@ std::vector<SimgridStream> SimgridCalls::streams_of(const MovingCall& call) cons
   return streams;
 }
 
-/// Those of one group. Where it needs more of a node's link or NIC than there is, it counts as filling it: its
-/// messages have fewer bytes there, so that alone it takes the time that it takes.
+/// Those of one group. Where it needs more of a node's link or NIC than there is, it counts as filling it:
+/// its messages have fewer bytes there, so that alone it takes the time that it takes.
 void SimgridCalls::add_streams(std::vector<SimgridStream>& streams, std::span<const Hop> hops, double rate,
                                double seconds) const {
   std::map<LinkId, double> fills;
