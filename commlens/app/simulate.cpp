@@ -47,7 +47,7 @@ Result<SimulatedJob> simulated_on(const SimulateRequest& request, Machine machin
       options.library = library;
       options.dtype = compute_dtype_of(plan.job);
       options.jitter = request.jitter;
-      options.shares_links = request.shares_links;
+      options.contention = request.contention;
       options.collapse = request.collapse;
       return run_calibration(request.calibration)
           .and_then([&](const RunCalibration& calibration) { return simulated(plan, options, calibration); })
@@ -104,6 +104,11 @@ std::string head_text(const SimulatedJob& result) {
   text += fmt::format("{} on {} ({}), {}; 90 % intervals\n", result.framework, result.machine.name,
                       result.machine.title, simulation.library);
   text += fmt::format("kernels: {}\n", simulation.compute_provenance);
+  if (simulation.contention != Contention::none) {
+    text += fmt::format(
+        "links are shared: {}{}{}\n", name_of(simulation.contention),
+        simulation.assumptions.empty() ? "" : "; taken to be so: ", fmt::join(simulation.assumptions, "; "));
+  }
   if (!result.unverified.empty()) {
     text += fmt::format("unverified: {}\n", fmt::join(result.unverified, "; "));
   }
@@ -137,6 +142,8 @@ Json document_of(const SimulatedJob& result) {
           {"unverified", result.unverified},
           {"machine", result.machine.name},
           {"library", simulation.library},
+          {"contention", name_of(simulation.contention)},
+          {"link_assumptions", simulation.assumptions},
           {"rank_count", result.job.layout.ranks},
           {"iteration", simulation.iteration},
           {"interval_share", .9},

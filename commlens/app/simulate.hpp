@@ -18,11 +18,11 @@ struct SimulateRequest {
   std::vector<std::string> config;  // as predict takes it
   std::string framework;
   Overrides overrides;
-  std::string machine;        // a name of commlens machines, or a file
-  std::string library;        // "nccl:2.27.3"; empty: the machine's
-  double jitter = 0;          // SimulationOptions::jitter
-  bool shares_links = false;  // SimulationOptions::shares_links
-  std::string trace;          // a folder for the trace with times; empty: none
+  std::string machine;  // a name of commlens machines, or a file
+  std::string library;  // "nccl:2.27.3"; empty: the machine's
+  double jitter = 0;    // SimulationOptions::jitter
+  Contention contention = Contention::none;
+  std::string trace;  // a folder for the trace with times; empty: none
   bool collapse = true;
   std::string calibration;  // of calibrate --rows; empty: the one that the program brings
   Events events;

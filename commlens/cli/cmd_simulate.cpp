@@ -30,6 +30,10 @@ struct SimulateFlags {
   OutputFlags output;
 };
 
+Contention contention_of(const std::string& name) {
+  return name == "flows" ? Contention::flows : name == "simgrid" ? Contention::simgrid : Contention::none;
+}
+
 Result<ExitCode> simulate_table(Console& console, const SimulateFlags& flags) {
   if (!flags.job.config.empty() || !flags.job.machine.empty() || flags.output.format != "table") {
     return failure(
@@ -68,7 +72,7 @@ Result<ExitCode> simulate_job(Console& console, const SimulateFlags& flags) {
     request.overrides = overrides;
     request.events = events_of(console);
     request.calibration = flags.rows.calibration;
-    request.shares_links = flags.contention == "flows";
+    request.contention = contention_of(flags.contention);
     return simulate(request).map([&](const SimulatedJob& result) {
       write_rendered(console, flags.output, result);
       return ExitCode::done;
@@ -95,8 +99,9 @@ Action declare_simulate(CLI::App& verb) {
       ->capture_default_str()
       ->type_name("SHARE");
   verb.add_option("--contention", flags->contention,
-                  "flows: calls under way at the same time share links and NICs; none: each as if alone")
-      ->check(CLI::IsMember({"none", "flows"}))
+                  "flows: calls under way at the same time share the machine's links; simgrid: the same, as "
+                  "SimGrid plays it, up to 256 ranks; none: each as if alone")
+      ->check(CLI::IsMember({"none", "flows", "simgrid"}))
       ->capture_default_str();
   verb.add_option("--trace", flags->job.trace, "Write the calls with their times as a trace directory")
       ->type_name("DIR");

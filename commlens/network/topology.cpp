@@ -31,6 +31,8 @@ std::string node_end(std::int64_t rank) { return rank < 0 ? "the switch" : fmt::
 
 }  // namespace
 
+bool is_between_nodes(LinkKind kind) { return kind > LinkKind::nic_in; }
+
 std::int64_t Topology::links_per_node() const {
   return static_cast<std::int64_t>(graph_.links().size() + 2 * graph_.nics().size());
 }
@@ -197,6 +199,25 @@ std::string Topology::describe(LinkId id) const {
       return fmt::format("group {} to group {}", of.from, of.to);
   }
   return {};
+}
+
+bool Topology::carries_all(LinkId id) const {
+  if (id < first_fabric_link_) {
+    return false;
+  }
+  const Link of = link(id);
+  if (of.kind == LinkKind::global) {
+    return false;
+  }
+  const auto block = of.from % blocks_;
+  const std::int64_t nodes = std::min(nodes_per_block_, nodes_ - block * nodes_per_block_);
+  double of_node = 0;
+  for (std::size_t nic = 0; nic < graph_.nics().size(); ++nic) {
+    const bool is_below = fabric_ != Fabric::rails || static_cast<std::int64_t>(nic) == of.from / blocks_;
+    of_node += is_below ? graph_.nics()[nic].bytes_per_second : 0;
+  }
+  constexpr double rounding = 1e-12;
+  return of.bytes_per_second >= of_node * static_cast<double>(nodes) * (1 - rounding);
 }
 
 std::vector<double> Topology::capacities() const {

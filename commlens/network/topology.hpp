@@ -23,6 +23,9 @@ enum class LinkKind : std::uint8_t {
   global,  // the links from one dragonfly group to another
 };
 
+/// Whether it is beyond the NICs.
+bool is_between_nodes(LinkKind kind);
+
 /// One direction of a link, or of several that messages are spread over.
 struct Link {
   LinkKind kind = LinkKind::scale_up;
@@ -59,6 +62,10 @@ class Topology {
   std::string describe(LinkId id) const;
   /// Bytes per second of every link, for FlowNetwork and SharedLinks.
   std::vector<double> capacities() const;
+
+  /// Whether it is a leaf's or a group's link that carries all that the NICs of its nodes of the job can
+  /// send: it never slows anybody down.
+  bool carries_all(LinkId id) const;
 
   /// The links that a message takes, in order; none from a rank to itself. Between nodes it leaves by its
   /// rank's NIC and enters by the other rank's, over leaf and spine, or the global links, in between. On

@@ -128,5 +128,16 @@ TEST(Topology, OfMoreNodesThanThereAreIsRefused) {
   EXPECT_EQ(topology.error().message, "vista_gh200 has 600 nodes, not 601");
 }
 
+TEST(Topology, LinksAboveNicsThatTheyAllCarrySlowNobodyDown) {
+  Machine machine = find_machine("vista_gh200").value();
+  machine.out.shape = {{"nodes per leaf", Quantity{.value = 4}}, {"oversubscription", Quantity{.value = 2}}};
+  const Topology full = Topology::of(machine, 8).value();
+  EXPECT_FALSE(full.carries_all(full.route(Rank{0}, Rank{4})[1]));
+  const Topology half = Topology::of(machine, 6).value();  // two nodes on the second leaf: 100 GB/s of 100
+  EXPECT_FALSE(half.carries_all(half.route(Rank{0}, Rank{4})[1]));
+  EXPECT_TRUE(half.carries_all(half.route(Rank{0}, Rank{4})[2]));
+  EXPECT_FALSE(half.carries_all(half.route(Rank{0}, Rank{4})[0]));  // a NIC
+}
+
 }  // namespace
 }  // namespace commlens

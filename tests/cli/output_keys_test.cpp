@@ -248,7 +248,8 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 
   void write_costs() {
     write({"machines"});
-    write({"simulate", "1.3B", "--ranks", "16", "--framework", "deepspeed", "--machine", "dgx_h100"});
+    write({"simulate", "1.3B", "--ranks", "16", "--framework", "deepspeed", "--machine", "dgx_h100",
+           "--contention", "flows"});
     write({"predict", "1.3B", "--ranks", "16", "--framework", "deepspeed", "--machine", "dgx_h100"});
     write({"cost", "all_reduce", "--machine", "dgx_h100", "--ranks", "8", "--bytes", "1MiB", "--explain"});
     write({"search", "mixtral-8x7b", "--machine", "dgx_h100", "--gpus", "32", "--global-batch", "64",

@@ -1,8 +1,11 @@
 // Simulating one rank for all that do the same changes no number, and numbers obey what time does.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "commlens/app/layout_options.hpp"
 #include "commlens/app/simulate.hpp"
+#include "commlens/base/modules.hpp"
+#include "commlens/base/test_support.hpp"
 #include "commlens/machine/machines.hpp"
 
 namespace commlens {
@@ -43,14 +46,14 @@ const std::vector<NamedJob>& jobs() {
 }
 
 Result<SimulatedJob> simulated_job(const NamedJob& job, bool collapse, double jitter = 0,
-                                   bool shares_links = false) {
+                                   Contention contention = Contention::none) {
   SimulateRequest request;
   request.config = job.config;
   request.framework = job.framework;
   request.machine = job.machine;
   request.collapse = collapse;
   request.jitter = jitter;
-  request.shares_links = shares_links;
+  request.contention = contention;
   return overrides_of(job.settings).and_then([&](const Overrides& overrides) {
     request.overrides = overrides;
     return simulate(request);
@@ -94,13 +97,13 @@ void expect_same(const SimulatedJob& once, const SimulatedJob& all) {
 }
 
 TEST_P(OfEveryJob, RanksThatDoTheSameAreSimulatedOnceWithoutChange) {
-  for (const bool shares_links : {false, true}) {
-    if (shares_links && job().is_long) {
+  for (const Contention contention : {Contention::none, Contention::flows}) {
+    if (contention == Contention::flows && job().is_long) {
       continue;  // minutes, rank by rank
     }
-    SCOPED_TRACE(shares_links);
-    const Result<SimulatedJob> once = simulated_job(job(), true, 0, shares_links);
-    const Result<SimulatedJob> all = simulated_job(job(), false, 0, shares_links);
+    SCOPED_TRACE(name_of(contention));
+    const Result<SimulatedJob> once = simulated_job(job(), true, 0, contention);
+    const Result<SimulatedJob> all = simulated_job(job(), false, 0, contention);
     ASSERT_TRUE(once) << once.error().message;
     ASSERT_TRUE(all) << all.error().message;
     expect_same(*once, *all);
@@ -109,9 +112,70 @@ TEST_P(OfEveryJob, RanksThatDoTheSameAreSimulatedOnceWithoutChange) {
 
 TEST_P(OfEveryJob, CallsThatShareLinksAreNeverFaster) {
   const Result<SimulatedJob> alone = simulated_job(job(), true);
-  const Result<SimulatedJob> shared = simulated_job(job(), true, 0, true);
+  const Result<SimulatedJob> shared = simulated_job(job(), true, 0, Contention::flows);
   ASSERT_TRUE(alone && shared);
   EXPECT_GE(shared->simulation.seconds.value, alone->simulation.seconds.value * (1 - 1e-9));
+}
+
+/// 1.3B on eight DGX H100, of which two share a leaf that carries a quarter of what their NICs send.
+NamedJob narrow_job(const std::string& machine) {
+  return {"narrow",
+          {"1.3B"},
+          "megatron",
+          {{"--ranks", "64"}, {"--tp", "2"}, {"--pp", "4"}, {"--global-batch", "128"}},
+          machine};
+}
+
+/// The file of that machine.
+std::string narrow_machine(const test_support::ScratchDirectory& directory) {
+  for (const EmbeddedFile& machine : built_in_machines()) {
+    if (machine.stem() == "dgx_h100") {
+      nlohmann::json file = nlohmann::json::parse(machine.text);
+      for (const auto& [name, value] : {std::pair("nodes per leaf", 2), std::pair("oversubscription", 4)}) {
+        file["scale_out"]["shape"][name] = {
+            {"value", value}, {"unit", "count"}, {"source", "this test"}, {"confidence", "C"}};
+      }
+      directory.write("narrow.json", file.dump());
+    }
+  }
+  return (directory.path() / "narrow.json").string();
+}
+
+TEST(Contention, OfAnOversubscribedTreeMakesAnIterationLonger) {
+  const test_support::ScratchDirectory directory;
+  const NamedJob job = narrow_job(narrow_machine(directory));
+  const Result<SimulatedJob> alone = simulated_job(job, true);
+  const Result<SimulatedJob> shared = simulated_job(job, true, 0, Contention::flows);
+  const Result<SimulatedJob> all = simulated_job(job, false, 0, Contention::flows);
+  ASSERT_TRUE(alone && shared && all);
+  EXPECT_GT(shared->simulation.seconds.value, 1.04 * alone->simulation.seconds.value);
+  expect_same(*shared, *all);
+}
+
+TEST(Contention, OfSimGridIsOurs) {
+  if (!module_file("libcommlens-simgrid.so")) {
+    GTEST_SKIP() << "built without SimGrid";
+  }
+  const test_support::ScratchDirectory directory;
+  const NamedJob job = narrow_job(narrow_machine(directory));
+  const Result<SimulatedJob> ours = simulated_job(job, true, 0, Contention::flows);
+  const Result<SimulatedJob> theirs = simulated_job(job, true, 0, Contention::simgrid);
+  ASSERT_TRUE(ours);
+  ASSERT_TRUE(theirs) << theirs.error().message;
+  const double seconds = ours->simulation.seconds.value;
+  EXPECT_NEAR(theirs->simulation.seconds.value, seconds, 1e-3 * seconds);
+}
+
+TEST(Contention, OfSimGridIsRefusedBeyond256Ranks) {
+  const NamedJob job{"many",
+                     {"1.3B"},
+                     "megatron",
+                     {{"--ranks", "264"}, {"--tp", "8"}, {"--global-batch", "264"}},
+                     "dgx_h100"};
+  const Result<SimulatedJob> result = simulated_job(job, true, 0, Contention::simgrid);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message,
+            "--contention simgrid plays up to 256 ranks, not 264: take --contention flows");
 }
 
 TEST_P(OfEveryJob, EveryMomentIsComputingExposedOrWaiting) {
@@ -144,9 +208,16 @@ TEST_P(OfEveryJob, IsTheSameEachTimeAndLongerWithJitter) {
 TEST(Simulation, HasATimeOnEveryMachine) {
   for (const EmbeddedFile& machine : built_in_machines()) {
     SCOPED_TRACE(machine.stem());
-    for (const bool shares_links : {false, true}) {
+    for (const Contention contention : {Contention::none, Contention::flows}) {
       const NamedJob job{"replicas", {"1.3B"}, "deepspeed", {{"--ranks", "24"}}, std::string(machine.stem())};
-      const Result<SimulatedJob> result = simulated_job(job, true, 0, shares_links);
+      const Result<SimulatedJob> result = simulated_job(job, true, 0, contention);
+      if (contention == Contention::flows && machine.stem() == "tpu_v5p") {
+        ASSERT_FALSE(result);
+        EXPECT_EQ(result.error().message,
+                  "tpu_v5p: ways between nodes are known of fat trees, rails and dragonflies, not of "
+                  "scale_out.kind \"torus\"");
+        continue;
+      }
       ASSERT_TRUE(result) << result.error().message;
       EXPECT_GT(result->simulation.seconds.low, 0);
     }

@@ -1,11 +1,14 @@
 #include "commlens/simulate/timeline/rank_classes.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "commlens/base/check.hpp"
 #include "commlens/base/units.hpp"
+#include "commlens/simulate/timeline/link_classes.hpp"
 
 namespace commlens {
 namespace {
@@ -16,6 +19,7 @@ using Colours = std::vector<std::uint32_t>;  // by rank
 struct GroupInstance {
   std::vector<Rank> members;
   Placement place;
+  std::map<CallPattern, std::size_t> flows = {};  // rows of LinkClasses
 };
 
 /// The groups of one id: which of them each rank is in.
@@ -33,6 +37,17 @@ std::set<GroupId> message_groups(const Plan& plan) {
     }
   }
   return groups;
+}
+
+/// How the calls of each group go over links.
+std::map<GroupId, std::set<CallPattern>> call_patterns(const Plan& plan) {
+  std::map<GroupId, std::set<CallPattern>> patterns;
+  for (const CommOp& op : plan.tables.ops()) {
+    if (const std::optional<CallPattern> pattern = pattern_of(op)) {
+      patterns[op.group].insert(*pattern);
+    }
+  }
+  return patterns;
 }
 
 std::set<GroupId> used_groups(const Plan& plan, const RankClass& ranks) {
@@ -53,9 +68,10 @@ std::set<GroupId> used_groups(const Plan& plan, const RankClass& ranks) {
 
 class Refinement {
  public:
-  Refinement(const Plan& plan, std::int64_t ranks_per_node)
+  Refinement(const Plan& plan, std::int64_t ranks_per_node, const Topology* topology)
       : plan_(plan),
         ranks_per_node_(ranks_per_node),
+        topology_(topology),
         messages_(message_groups(plan)),
         colours_(static_cast<std::size_t>(plan.job.layout.ranks)) {
     for (std::size_t row = 0; row < plan.classes.size(); ++row) {
@@ -68,6 +84,10 @@ class Refinement {
       }
     }
     plan_classes_ = colours_;
+    if (topology != nullptr) {
+      links_.emplace(*topology);
+      add_flows();
+    }
   }
 
   void separate_all() {
@@ -77,12 +97,12 @@ class Refinement {
   }
 
   void refine() {
-    std::size_t before = 0;
-    std::size_t count = renumber();
+    std::pair<std::size_t, std::size_t> before;
+    std::pair<std::size_t, std::size_t> count = {renumber(), 0};
     while (count != before) {
       before = count;
       step();
-      count = renumber();
+      count = {renumber(), links_ ? links_->count() : 0};
     }
   }
 
@@ -94,6 +114,9 @@ class Refinement {
     }
     for (const std::vector<Rank>& class_members : members) {
       ranks.classes.push_back(class_of(class_members, ranks));
+    }
+    if (links_) {
+      add_loads(ranks);
     }
     return ranks;
   }
@@ -143,8 +166,53 @@ class Refinement {
     return colours;
   }
 
+  void add_flows() {
+    const std::map<GroupId, std::set<CallPattern>> patterns = call_patterns(plan_);
+    for (auto& [group, instances] : instances_) {
+      const auto found = patterns.find(group);
+      for (GroupInstance& instance : instances.all) {
+        if (found != patterns.end() && instance.members.size() > 1) {
+          for (const CallPattern pattern : found->second) {
+            instance.flows[pattern] =
+                links_->add(hops_of(*topology_, instance.members, pattern, instance.place));
+          }
+        }
+      }
+    }
+  }
+
+  /// What the groups of each channel take of links, with one link for all that are alike.
+  void add_loads(SimulatedRanks& ranks) const {
+    const std::vector<bool> counts = links_->first_of_each();
+    std::set<std::pair<ChannelId, std::vector<Rank>>> messages;  // both ends name them
+    std::map<std::tuple<ChannelId, CallPattern, LinkId, std::uint32_t>, std::int64_t> groups;
+    for (const auto& [group, instances] : instances_) {
+      for (const GroupInstance& instance : instances.all) {
+        const auto channel = channels_.find({channel_name(group), colours_of(group, instance)});
+        if (instance.members.size() < 2 || channel == channels_.end() ||
+            (is_message(group) && !messages.emplace(channel->second, instance.members).second)) {
+          continue;
+        }
+        ranks.channels[channel->second].place = instance.place;
+        ranks.channels[channel->second].groups.push_back(instance.members);
+        for (const auto& [pattern, row] : instance.flows) {
+          for (const LinkClasses::Load& load : links_->loads(row)) {
+            if (counts[static_cast<std::size_t>(load.link)]) {
+              ++groups[{channel->second, pattern, load.link, load.streams}];
+            }
+          }
+        }
+      }
+    }
+    for (const auto& [load, count] : groups) {
+      const auto& [channel, pattern, link, streams] = load;
+      ranks.channels[channel].loads[pattern].push_back({link, streams, count});
+    }
+  }
+
   /// New colours by what ranks see of the old ones.
   void step() {
+    std::vector<std::uint64_t> row_colours(links_ ? links_->rows() : 0);
     std::map<GroupId, std::vector<std::uint32_t>> signature_of;  // by instance
     for (auto& [group, instances] : instances_) {
       std::map<std::vector<std::int64_t>, std::uint32_t> known;
@@ -154,8 +222,19 @@ class Refinement {
         for (const std::uint32_t colour : colours_of(group, instance)) {
           seen.push_back(colour);
         }
+        for (const auto& [pattern, row] : instance.flows) {
+          seen.push_back(static_cast<std::int64_t>(links_->seen_by(row)));
+        }
         signatures.push_back(known.emplace(std::move(seen), known.size()).first->second);
+        for (const auto& [pattern, row] : instance.flows) {
+          row_colours[row] =
+              scattered(scattered(scattered(static_cast<std::uint64_t>(group)) + signatures.back()) +
+                        static_cast<std::uint64_t>(pattern));
+        }
       }
+    }
+    if (links_) {
+      links_->refine(row_colours);
     }
     std::map<std::vector<std::uint32_t>, std::uint32_t> known;
     Colours next(colours_.size());
@@ -203,7 +282,7 @@ class Refinement {
     const auto [found, is_new] = channels_.emplace(std::pair(channel_name(group), colours),
                                                    static_cast<ChannelId>(ranks.channels.size()));
     if (is_new) {
-      ranks.channels.push_back({colours, is_message(group)});
+      ranks.channels.push_back({.classes = colours, .is_message = is_message(group)});
     }
     seen.channel = found->second;
     return seen;
@@ -229,6 +308,8 @@ class Refinement {
 
   const Plan& plan_;
   std::int64_t ranks_per_node_;
+  const Topology* topology_;
+  std::optional<LinkClasses> links_;
   std::set<GroupId> messages_;
   std::vector<std::set<GroupId>> used_;  // by plan class
   std::map<GroupId, GroupInstances> instances_;
@@ -263,13 +344,15 @@ std::vector<RankRange> Refinement::ranges_of(const std::vector<Rank>& members) {
 
 }  // namespace
 
-SimulatedRanks simulated_ranks(const Plan& plan, std::int64_t ranks_per_node, bool collapse) {
+SimulatedRanks simulated_ranks(const Plan& plan, std::int64_t ranks_per_node, bool collapse,
+                               const Topology* topology) {
   COMMLENS_CHECK(ranks_per_node > 0, "nodes have ranks");
-  Refinement refinement(plan, ranks_per_node);
-  if (collapse) {
-    refinement.refine();
-  } else {
+  Refinement refinement(plan, ranks_per_node, topology);
+  if (!collapse) {
     refinement.separate_all();
+  }
+  if (collapse || topology != nullptr) {  // links of separate ranks have classes too
+    refinement.refine();
   }
   return refinement.result();
 }

@@ -4,15 +4,20 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "commlens/network/simgrid.hpp"
 #include "commlens/simulate/machine_hardware.hpp"
 #include "commlens/simulate/timeline/account.hpp"
+#include "commlens/simulate/timeline/call_flows.hpp"
+#include "commlens/simulate/timeline/call_speeds.hpp"
 #include "commlens/simulate/timeline/job_rates.hpp"
 #include "commlens/simulate/timeline/machine_calls.hpp"
-#include "commlens/simulate/timeline/shared_ports.hpp"
+#include "commlens/simulate/timeline/simgrid_calls.hpp"
 #include "commlens/simulate/timeline/timeline.hpp"
 
 namespace commlens {
@@ -55,15 +60,17 @@ void include(Estimate& figure, double value, bool is_first) {
 
 class Simulator {
  public:
-  Simulator(const Plan& plan, const SimulationOptions& options, const RunCalibration& calibration)
+  Simulator(const Plan& plan, const SimulationOptions& options, const RunCalibration& calibration,
+            std::optional<Topology> topology)
       : plan_(plan),
         options_(options),
+        topology_(std::move(topology)),
         rates_(job_rates(plan.job, options.dtype, *options.machine, calibration)),
         calls_(*options.machine, options.lender, options.library),
-        ranks_(simulated_ranks(plan, per_node(), options.collapse)),
+        ranks_(simulated_ranks(plan, per_node(), options.collapse, topology_ ? &*topology_ : nullptr)),
         iteration_(plan.steady_iteration()) {
-    if (options.shares_links) {
-      ports_.emplace(*options.machine, plan, ranks_);
+    if (options.contention == Contention::flows) {
+      speeds_.emplace(*topology_, plan, ranks_);
     }
   }
 
@@ -73,10 +80,14 @@ class Simulator {
     simulation.compute_provenance = rates_.provenance;
     simulation.library = calls_.text();
     simulation.classes = static_cast<std::int64_t>(ranks_.classes.size());
+    simulation.contention = options_.contention;
+    simulation.assumptions = topology_ ? topology_->assumptions() : std::vector<std::string>();
     std::string error;
     for (const Ends& ends : k_runs) {
+      const StepCosts step_costs = costs(ends);
       const Result<std::vector<ClassTimeline>> lines =
-          timeline(plan_, ranks_, {iteration_, iteration_, iteration_}, costs(ends));
+          error_.empty() ? timeline(plan_, ranks_, {iteration_, iteration_, iteration_}, step_costs)
+                         : failure(error_);
       if (!lines || !error_.empty()) {
         error = lines ? error_ : lines.error().message;
         break;
@@ -122,10 +133,24 @@ class Simulator {
       return static_cast<Ticks>(std::llround(us_at(time, ends.calls) * ticks_per_us));
     };
     costs.held_share = rates_.held_share;
-    if (options_.shares_links) {
-      costs.speeds = [this](std::span<const MovingCall> calls) { return ports_->speeds(calls); };
+    if (speeds_) {
+      costs.speeds = [this](std::span<const MovingCall> calls) { return speeds_->of(calls); };
+    }
+    if (options_.contention == Contention::simgrid) {
+      costs.player = played_calls();
     }
     return costs;
+  }
+
+  /// A SimGrid of its own for each run, at time 0.
+  CallPlayer played_calls() {
+    Result<std::unique_ptr<SimgridCalls>> calls = SimgridCalls::start(*topology_, plan_, ranks_);
+    if (!calls) {
+      error_ = calls.error().message;
+      return {};
+    }
+    simgrid_ = std::move(*calls);
+    return simgrid_->player();
   }
 
   double jitter() const {
@@ -277,10 +302,12 @@ class Simulator {
 
   const Plan& plan_;
   SimulationOptions options_;
+  std::optional<Topology> topology_;  // where calls share links
   JobRates rates_;
   MachineCalls calls_;
   SimulatedRanks ranks_;
-  std::optional<SharedPorts> ports_;
+  std::optional<CallSpeeds> speeds_;
+  std::unique_ptr<SimgridCalls> simgrid_;
   Iteration iteration_;
   std::string error_;
   std::vector<Ticks> work_ticks_;
@@ -295,7 +322,27 @@ Result<void> check(const Plan& plan, const Machine& machine) {
   return check_fits(machine, plan.job.layout.ranks);
 }
 
+/// The links that calls share; none where they share nothing.
+Result<std::optional<Topology>> job_topology(const Plan& plan, const SimulationOptions& options) {
+  if (options.contention == Contention::none) {
+    return std::nullopt;
+  }
+  const std::int64_t ranks = plan.job.layout.ranks;
+  if (options.contention == Contention::simgrid && ranks > k_simgrid_hosts) {
+    return failure(fmt::format("--contention simgrid plays up to {} ranks, not {}: take --contention flows",
+                               k_simgrid_hosts, ranks));
+  }
+  const auto per_node = static_cast<std::int64_t>(options.machine->ranks_per_node.value);
+  return check_exchanges(plan)
+      .and_then([&] { return Topology::of(*options.machine, ceil_div(ranks, per_node)); })
+      .map([](Topology topology) { return std::optional(std::move(topology)); });
+}
+
 }  // namespace
+
+std::string_view name_of(Contention contention) {
+  return contention == Contention::none ? "none" : contention == Contention::flows ? "flows" : "simgrid";
+}
 
 Result<void> check_fits(const Machine& machine, std::int64_t ranks) {
   const double most = machine.nodes ? machine.nodes->value * machine.ranks_per_node.value : 0;
@@ -309,7 +356,9 @@ Result<void> check_fits(const Machine& machine, std::int64_t ranks) {
 Result<Simulation> simulated(const Plan& plan, const SimulationOptions& options,
                              const RunCalibration& calibration) {
   return check(plan, *options.machine).and_then([&] {
-    return Simulator(plan, options, calibration).result();
+    return job_topology(plan, options).and_then([&](std::optional<Topology> topology) {
+      return Simulator(plan, options, calibration, std::move(topology)).result();
+    });
   });
 }
 

@@ -1,5 +1,7 @@
 #pragma once
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "commlens/base/result.hpp"
@@ -20,6 +22,14 @@ struct Estimate {
   double high = 0;
 };
 
+/// What calls that are under way at the same time do to each other.
+enum class Contention : std::uint8_t {
+  none,     // nothing
+  flows,    // they share the job's links (call_speeds.hpp)
+  simgrid,  // the same, as SimGrid plays it (simgrid_calls.hpp)
+};
+std::string_view name_of(Contention contention);
+
 /// How a plan is carried out on a machine.
 struct SimulationOptions {
   const Machine* machine = nullptr;
@@ -29,7 +39,7 @@ struct SimulationOptions {
   /// Ranks compute longer by the expected largest of n normal deviations of this part of their time: 1 +
   /// sigma sqrt(2 ln n). 0: all compute alike.
   double jitter = 0;
-  bool shares_links = false;  // calls under way at the same time share ports (shared_ports.hpp)
+  Contention contention = Contention::none;
   bool has_intervals = true;  // else figures are values alone, without the four more runs
   bool collapse = true;       // ranks that do the same at the same time are simulated once
 };
@@ -57,6 +67,8 @@ struct Simulation {
   std::vector<SimulatedCalls> calls;  // most exposed first
   std::string compute_provenance;
   std::string library;  // "nccl 2.29.2"
+  Contention contention = Contention::none;
+  std::vector<std::string> assumptions;  // about links, where the machine file does not say
   std::int64_t classes = 0;
   Trace trace;  // of that iteration, with times
 };

@@ -72,6 +72,7 @@ struct Transfer {
   OpId op{};
   ChannelId channel = 0;
   Ticks alone = 0;
+  bool is_played = false;  // another moves it
 };
 
 /// Arrivals of one class in a channel that have not met yet, of a message those of one end.
@@ -108,12 +109,20 @@ class Engine {
     works_.resize(lines_.size());
     holding_.resize(lines_.size(), 0);
     begin_first();
-    while (!events_.empty()) {
+    while (true) {
+      if (is_stale_ && (events_.empty() || events_.top().when > now_)) {
+        share();
+      }
+      if (played_ > 0 && end_played()) {
+        continue;
+      }
+      if (events_.empty()) {
+        return done();
+      }
       const Event event = events_.top();
       events_.pop();
       handle(event);
     }
-    return done();
   }
 
  private:
@@ -140,19 +149,38 @@ class Engine {
     }
     now_ = event.when;
     activity.is_active = false;
-    if (!event.is_transfer) {
+    if (event.is_transfer) {
+      end_transfer(event.row);
+    } else {
       end(event.row, works_[event.row].step);
-      return;
     }
-    const Transfer transfer = std::move(transfers_[event.row]);
-    free_.push_back(event.row);
-    moving_.erase(std::find(moving_.begin(), moving_.end(), event.row));
+  }
+
+  /// Ends the next call that another moves, if it ends before anything else happens.
+  bool end_played() {
+    const Ticks limit = events_.empty() ? k_never : events_.top().when;
+    const std::optional<CallEnd> next = limit > now_ ? costs_.player.next_end(limit) : std::nullopt;
+    if (!next) {
+      return false;
+    }
+    now_ = std::clamp(next->when, now_, limit);
+    --played_;
+    end_transfer(next->call);
+    return true;
+  }
+
+  void end_transfer(std::uint32_t row) {
+    const Transfer transfer = std::move(transfers_[row]);
+    free_.push_back(row);
+    if (!transfer.is_played) {
+      moving_.erase(std::find(moving_.begin(), moving_.end(), row));
+      is_stale_ = true;
+    }
     if (!ranks_.channels[transfer.channel].is_message) {
       for (const Arrival& arrival : transfer.arrivals) {
         hold(arrival.class_row, -1);
       }
     }
-    share();
     for (const Arrival& arrival : transfer.arrivals) {
       end(arrival.class_row, arrival.step);
     }
@@ -232,10 +260,15 @@ class Engine {
     transfer.op = op;
     transfer.channel = channel;
     transfer.activity = {static_cast<double>(transfer.alone), 1, now_, version, true};
+    transfer.is_played = costs_.player.begin && costs_.player.begin(row, {op, channel, transfer.alone}, now_);
     transfers_[row] = std::move(transfer);
+    if (transfers_[row].is_played) {
+      ++played_;
+      return;
+    }
     moving_.push_back(row);
+    is_stale_ = true;
     schedule(transfers_[row].activity, true, row);
-    share();
   }
 
   /// A rank that a call is under way on computes slower.
@@ -250,8 +283,9 @@ class Engine {
 
   double work_speed(std::uint32_t row) const { return holding_[row] > 0 ? 1 - costs_.held_share : 1; }
 
-  /// Calls that move over the same links share them.
+  /// Calls that move over the same links share them. Once all that begins or ends now has.
   void share() {
+    is_stale_ = false;
     if (!costs_.speeds || moving_.empty()) {
       return;
     }
@@ -317,6 +351,8 @@ class Engine {
   std::vector<Transfer> transfers_;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint32_t> moving_;
+  bool is_stale_ = false;   // others move than when speeds were worked out
+  std::size_t played_ = 0;  // calls that another moves
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t next_order_ = 0;
   std::size_t ended_ = 0;

@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +16,7 @@ namespace commlens {
 /// them.
 using Ticks = std::int64_t;
 constexpr double k_ticks_per_second = 1e12;
+constexpr Ticks k_never = std::numeric_limits<Ticks>::max();
 
 /// When a step ran.
 struct StepTimes {
@@ -29,6 +32,20 @@ struct MovingCall {
   Ticks alone = 0;
 };
 
+/// A call that has ended, by the number that it began with.
+struct CallEnd {
+  std::uint32_t call = 0;
+  Ticks when = 0;
+};
+
+/// Somebody who moves the calls in the engine's place.
+struct CallPlayer {
+  /// A call begins now, under a number that no other under way has. False: the engine shall move it.
+  std::function<bool(std::uint32_t, const MovingCall&, Ticks)> begin;
+  /// The next call that ends until then, the clock set to its end; else the clock set to then.
+  std::function<std::optional<CallEnd>(Ticks)> next_end;
+};
+
 /// What steps take.
 struct StepCosts {
   std::function<Ticks(const SimulatedClass&, WorkId)> work;
@@ -38,6 +55,7 @@ struct StepCosts {
   double held_share = 0;
   /// How fast each of the calls under way moves, of what it does alone: 0 to 1. Empty: all do.
   std::function<std::vector<double>(std::span<const MovingCall>)> speeds;
+  CallPlayer player;  // empty: the engine moves calls, at these speeds
 };
 
 /// The steps of one class and when they ran.
