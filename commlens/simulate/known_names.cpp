@@ -53,14 +53,14 @@ CoefficientValues priors_of(const ConfigNode& map) {
 }
 
 Accelerator accelerator_of(const ConfigNode& node) {
-  Accelerator result{
-<<<<<<< HEAD
-      text_of(node, "name"),  words_of(node),         number_of(node, "memory_below_gb"), {}, priors_of(node),
-      text_of(node, "maker"), texts_of(node, "alike")};
-=======
-      text_of(node, "name"),          words_of(node), number_of(node, "memory_below_gb"), {}, priors_of(node),
-      flag_of(node, "sustained_peak")};
->>>>>>> compute
+  Accelerator result{text_of(node, "name"),
+                     words_of(node),
+                     number_of(node, "memory_below_gb"),
+                     {},
+                     priors_of(node),
+                     text_of(node, "maker"),
+                     texts_of(node, "alike"),
+                     flag_of(node, "sustained_peak")};
   RunHardware& hardware = result.hardware;
   hardware.gpu = result.name;
   hardware.peak = number_of(node, "tflops") * 1e12;

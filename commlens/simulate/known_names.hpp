@@ -15,12 +15,9 @@ struct Accelerator {
   double memory_below_gb = 0;      // of devices with less memory alone; 0: of all
   RunHardware hardware;
   CoefficientValues priors;
-<<<<<<< HEAD
   std::string maker;
   std::vector<std::string> alike;  // devices with the same multiprocessors, the nearest first
-=======
   bool has_sustained_peak = false;  // the peak is what devices keep up, below the one that data sheets state
->>>>>>> compute
 };
 
 /// A framework as tables name it, and what it does.

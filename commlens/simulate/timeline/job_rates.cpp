@@ -62,37 +62,6 @@ double held_share(const Machine& machine, double processors) {
   return std::min(blocks_of_channel * static_cast<double>(graph->ring.count) / processors, 0.5);
 }
 
-<<<<<<< HEAD
-struct KernelSeconds {
-  const ComputeRates& rates;
-  double slower = 1;  // products of this element type, over those of 16 bit
-  double operator()(const Gemm& gemm) const {
-    return slower * gemm_seconds(rates, gemm, MatrixPrecision::bf16);
-=======
-/// A framework of measured runs, and the name of the family of its runs on a device.
-struct MeasuredFamily {
-  const RunFramework* framework = nullptr;
-  std::string name;
-};
-
-/// The nearest framework that was measured on the device, on the same network before any; else the nearest.
-MeasuredFamily measured_family(std::string_view framework, const RunHardware& hardware,
-                               const RunCalibration& calibration) {
-  const std::vector<const RunFramework*> frameworks = frameworks_of_job(framework);
-  const std::string network = fmt::format(", {:.0f} Gb/s", hardware.network * 8 / k_gb);
-  for (const RunFramework* const candidate : frameworks) {
-    for (const std::string& link : {network, std::string()}) {
-      const std::string name = fmt::format("{}{}, {}", hardware.gpu, link, candidate->name);
-      const auto found = std::find_if(calibration.families.begin(), calibration.families.end(),
-                                      [&](const FamilyFit& family) { return family.name == name; });
-      if (found != calibration.families.end()) {
-        return {candidate, name};
-      }
-    }
-  }
-  return {frameworks.front(), fmt::format("{}, {}", hardware.gpu, frameworks.front()->name)};
-}
-
 /// Which peak the coefficients are of, where the machine file and the list of known devices differ.
 std::string peak_text(const Machine& machine, const RunHardware& hardware) {
   const Accelerator* const known = accelerator_of(machine);
@@ -164,7 +133,6 @@ struct KernelSeconds {
   }
   double operator()(const AttentionKernel& kernel) const {
     return rates.slower * attention_seconds(rates.rates, kernel);
->>>>>>> compute
   }
   double operator()(const MemoryKernel& kernel) const {
     return memory_seconds(rates.rates, static_cast<double>(kernel.moved.value));
