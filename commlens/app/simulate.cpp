@@ -73,8 +73,9 @@ void write_trace_of(const SimulateRequest& request, SimulatedJob& result) {
   Provenance& provenance = result.simulation.trace.provenance;
   provenance.producer = fmt::format("commlens {}", k_version);
   provenance.framework = result.framework;
-  provenance.description = fmt::format("{}, {}, on {}", parameters_text(result.job.model),
-                                       layout_text(result.job), result.machine.name);
+  provenance.description =
+      fmt::format("{}, {}, on {} ({}), {}", parameters_text(result.job.model), layout_text(result.job),
+                  result.machine.name, result.machine.title, result.simulation.library);
   write_trace(result.simulation.trace, request.trace);
 }
 
@@ -138,10 +139,14 @@ Json figure_json(const Estimate& figure) {
 Json document_of(const SimulatedJob& result) {
   const Simulation& simulation = result.simulation;
   return {{"schema", "commlens.simulate/1"},
+          {"model", parameters_text(result.job.model)},
+          {"layout_text", layout_text(result.job)},
           {"framework", result.framework},
           {"verified", result.unverified.empty()},
           {"unverified", result.unverified},
           {"machine", result.machine.name},
+          {"machine_title", result.machine.title},
+          {"processor", result.machine.processor.name},
           {"library", simulation.library},
           {"rank_count", result.job.layout.ranks},
           {"iteration", simulation.iteration},

@@ -48,8 +48,9 @@ TEST(Search, GivesEveryNumberAnIntervalAndASource) {
   EXPECT_EQ(first["dp"].get<int>() * first["tp"].get<int>() * first["pp"].get<int>() * first["cp"].get<int>(),
             64);
   const double parts = first["compute_s"].get<double>() + first["tensor_messages_s"].get<double>() +
-                       first["pipeline_s"].get<double>() + first["data_messages_s"].get<double>() +
-                       first["optimizer_s"].get<double>() + first["other_s"].get<double>();
+                       first["bubble_s"].get<double>() + first["stage_messages_s"].get<double>() +
+                       first["data_messages_s"].get<double>() + first["optimizer_s"].get<double>() +
+                       first["other_s"].get<double>();
   EXPECT_NEAR(parts / first["time_s"].get<double>(), 1, 1e-12);
 }
 

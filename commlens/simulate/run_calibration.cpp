@@ -20,8 +20,6 @@ constexpr double k_least_spread = 0.04;
 // (docs/time-model.md#how-sure-iteration-times-are).
 const double k_borrowed_spread = std::log(1.3);
 const double k_uncalibrated_spread = std::log(2.0);
-// Of memory: 43 measured runs of one framework are within 1.14 (docs/results/simulate.md); others were not.
-constexpr double k_memory_factor = 1.25;
 
 using Runs = std::vector<const TrainingRun*>;
 
