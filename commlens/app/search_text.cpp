@@ -9,6 +9,7 @@
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/search_layouts.hpp"
 #include "commlens/base/units.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
 
@@ -84,10 +85,11 @@ std::vector<Cell> time_cells(const RankedLayout& ranked, double spread) {
           Cell(bytes_of_double(ranked.memory_bytes * k_memory_factor))};
 }
 
-std::vector<ColumnUse> time_columns() {
+/// `drop_interval`: when a narrow terminal hides the interval (Column::drop_first).
+std::vector<ColumnUse> time_columns(int drop_interval = 0) {
   return {"time_s",
-          "low_s",
-          "high_s",
+          Column{.key = "low_s", .drop_first = drop_interval},
+          Column{.key = "high_s", .drop_first = drop_interval},
           "memory_bytes_per_rank",
           data("memory_low_bytes_per_rank"),
           data("memory_high_bytes_per_rank")};
@@ -131,7 +133,8 @@ Table layout_table(const SearchResult& result, const std::vector<RankedLayout>& 
   const SearchAnswer& answer = result.answer;
   std::vector<Column> shown = columns(
       concatenated(std::vector<ColumnUse>{"place"}, time_columns(),
-                   std::vector<ColumnUse>{"simulated_s", "mfu_share"}, layout_columns(), part_columns(),
+                   std::vector<ColumnUse>{"simulated_s", Column{.key = "mfu_share", .drop_first = 5}},
+                   layout_columns(), part_columns(),
                    std::vector<ColumnUse>{data("equal_within_error"), data("provenance"), data("reason")}));
   hide_ones(shown, layouts);
   Table table(shown);
@@ -164,9 +167,9 @@ Table change_table(const SearchResult& result) {
   const SearchAnswer& answer = result.answer;
   const double now = answer.ranking.fastest.front().seconds;
   const TimeBasis times{answer.searched, answer.basis};
-  Table table(columns(concatenated(std::vector<ColumnUse>{Column{.title = "one change", .least = 30},
+  Table table(columns(concatenated(std::vector<ColumnUse>{Column{.title = "one change", .least = 34},
                                                           data("setting"), data("now"), data("then")},
-                                   time_columns(),
+                                   time_columns(1),
                                    std::vector<ColumnUse>{"slower_share", "fits", data("layout_text")})));
   for (const LayoutChange& change : answer.changes) {
     const double slower = change.layout.seconds / now - 1;
@@ -303,9 +306,9 @@ std::string search_text(const SearchResult& result, const TextStyle& style) {
       fmt::format("{} device{}", with_commas(result.question.ranks), result.question.ranks == 1 ? "" : "s"));
   text += fmt::format("{} layouts evaluated, {} of them fit into {}\n", with_commas(ranking.evaluated),
                       with_commas(ranking.fitting), to_text(bytes_of_double(answer.searched.memory_limit)));
-  text += basis_text(answer.searched, answer.basis) + "\n";
+  text = wrapped(text + basis_text(answer.searched, answer.basis), style) + "\n";
   text += layout_table(result, listed(result), result.retimed).text_with_hidden(style) + "\n";
-  text += retimed_text(result) + equal_text(answer) + binding_text(answer);
+  text += wrapped(retimed_text(result) + equal_text(answer) + binding_text(answer), style);
   const Table front = front_table(result, k_most_of_front, k_front_step);
   if (front.rows().size() > 1) {
     text += "\nLess memory: no layout is faster with as little\n" + front.text_with_hidden(style);
@@ -371,12 +374,8 @@ Table scale_table(const ScaleResult& result) {
   std::vector<Column> shown = columns(concatenated(
       std::vector<ColumnUse>{Column{.key = "rank_count", .title = "devices"}}, time_columns(),
       std::vector<ColumnUse>{"tokens_per_s", "scaling_share", Column{.key = "mfu_share", .drop_first = 3}},
-      layout_columns(), part_columns(),
-      std::vector<ColumnUse>{data("provenance"), Column{.key = "reason", .least = 20}}));
+      layout_columns(), part_columns(), std::vector<ColumnUse>{data("provenance"), data("reason")}));
   hide_ones(shown, layouts);
-  for (Column& column : shown) {
-    column.in_text = column.in_text && (column.key != "reason" || layouts.size() < answer.points.size());
-  }
   Table table(shown);
   const TimeBasis times{answer.searched, answer.basis};
   const double tokens = static_cast<double>(result.question.global_batch * result.question.model.sequence);
@@ -401,17 +400,32 @@ Table scale_table(const ScaleResult& result) {
   return table;
 }
 
+/// Why there is no layout on some numbers of devices.
+std::string no_layout_text(const ScaleAnswer& answer) {
+  std::string text;
+  for (const ScalePoint& point : answer.points) {
+    if (!point.reason.empty()) {
+      text += fmt::format("{} device{}: {}\n", with_commas(point.ranks), point.ranks == 1 ? "" : "s",
+                          point.reason);
+    }
+  }
+  return text;
+}
+
 std::string scale_text(const ScaleResult& result, const TextStyle& style) {
   const ScaleAnswer& answer = result.answer;
   std::int64_t evaluated = 0;
   for (const ScalePoint& point : answer.points) {
     evaluated += point.evaluated;
   }
-  return question_text(result.question, answer.searched,
-                       fmt::format("up to {} devices", with_commas(result.question.ranks))) +
-         fmt::format("the fastest of {} layouts that fit into {}\n", with_commas(evaluated),
-                     to_text(bytes_of_double(answer.searched.memory_limit))) +
-         basis_text(answer.searched, answer.basis) + "\n" + scale_table(result).text_with_hidden(style);
+  const std::string head =
+      question_text(result.question, answer.searched,
+                    fmt::format("up to {} devices", with_commas(result.question.ranks))) +
+      fmt::format("the fastest of {} layouts that fit into {}\n", with_commas(evaluated),
+                  to_text(bytes_of_double(answer.searched.memory_limit))) +
+      basis_text(answer.searched, answer.basis);
+  return wrapped(head, style) + "\n" + scale_table(result).with_value("time_s").text_with_hidden(style) +
+         wrapped(no_layout_text(answer), style);
 }
 
 }  // namespace

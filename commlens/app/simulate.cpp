@@ -12,6 +12,7 @@
 #include "commlens/app/predict.hpp"
 #include "commlens/app/version.hpp"
 #include "commlens/base/file.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/machine/machines.hpp"
@@ -81,8 +82,9 @@ void write_trace_of(const SimulateRequest& request, SimulatedJob& result) {
 
 Table calls_table(const SimulatedJob& result) {
   Table table(
-      columns({"op", "axis", "calls_per_rank", "exposed_s", "exposed_low_s", "exposed_high_s", "moving_s",
-               "moving_low_s", "moving_high_s", Column{.key = "provenance", .least = 12}}));
+      columns({"op", "axis", "calls_per_rank", "exposed_s", "exposed_low_s", "exposed_high_s",
+               Column{.key = "moving_s", .drop_first = 2}, Column{.key = "moving_low_s", .drop_first = 1},
+               Column{.key = "moving_high_s", .drop_first = 1}, Column{.key = "provenance", .least = 12}}));
   for (const SimulatedCalls& calls : result.simulation.calls) {
     table.add({name_of(calls.op), calls.axis.name(), calls.calls, calls.exposed.value, calls.exposed.low,
                calls.exposed.high, calls.moving.value, calls.moving.low, calls.moving.high,
@@ -104,7 +106,7 @@ std::string line_of(std::string_view name, const Estimate& figure, FigureText te
                      text(figure.high), share);
 }
 
-std::string head_text(const SimulatedJob& result) {
+std::string head_text(const SimulatedJob& result, const TextStyle& style) {
   const Simulation& simulation = result.simulation;
   const double whole = simulation.seconds.value;
   std::string text = parameters_text(result.job.model) + ", " + layout_text(result.job) + "\n";
@@ -114,7 +116,7 @@ std::string head_text(const SimulatedJob& result) {
   if (!result.unverified.empty()) {
     text += fmt::format("unverified: {}\n", fmt::join(result.unverified, "; "));
   }
-  text += "\n";
+  text = wrapped(text, style) + "\n";
   text += line_of("iteration", simulation.seconds, seconds_text);
   text += line_of("tokens/s of a rank", simulation.tokens_per_second,
                   [](double value) { return with_commas(static_cast<std::int64_t>(value)); });
@@ -185,7 +187,7 @@ Result<SimulatedJob> simulate(const SimulateRequest& request) {
 std::string rendered(const SimulatedJob& result, Format format, const TextStyle& style) {
   const Table table = calls_table(result);
   return in_format(
-      format, [&] { return head_text(result) + table.text_with_hidden(style); },
+      format, [&] { return head_text(result, style) + table.text_with_hidden(style); },
       [&] { return document_of(result); }, [&] { return table.csv(); });
 }
 

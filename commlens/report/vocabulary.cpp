@@ -242,7 +242,7 @@ constexpr OutputKey k_keys[] = {
     {"skipped", "skipped"},
     {"slow", "slow"},
     {"slow_blocks", "slow blocks", Unit::count},
-    {"slower_share", "against the first", Unit::share},
+    {"slower_share", "against first", Unit::share},
     {"smallest_message_bytes", "smallest", Unit::bytes, k_call},
     {"source", "source"},
     {"source_rank", "from rank", Unit::id},

@@ -49,7 +49,7 @@ inline const std::string k_simulated_json =
   "mfu": {"value": 0.5, "low": 0.25, "high": 0.75}, "compute_s": {"value": 0.25, "low": 0.125, "high": 0.5},
   "exposed_s": {"value": 0.125, "low": 0.1, "high": 0.2}, "waiting_s": {"value": 0.125, "low": 0.1, "high": 0.2},
   "memory_bytes": {"value": 1024, "low": 512, "high": 2048},
-  "calls": [{"op": "all_reduce", "axis": "dp", "calls_per_rank": 11150.5, "exposed_s": 0.125, "exposed_low_s": 0.1,
+  "calls": [{"op": "all_reduce", "axis": "dp", "calls_per_rank": 11150.25, "exposed_s": 0.125, "exposed_low_s": 0.1,
    "exposed_high_s": 0.2, "moving_s": 0.25, "moving_low_s": 0.2, "moving_high_s": 0.3, "provenance": "measured"}]})";
 
 /// `text` with `after` in the place of the first `before`.
