@@ -7,7 +7,7 @@ import { directory, has, launch, opened, painted, shown } from "./page.mjs";
 
 const ink = "#1b2330";
 const [blue, orange] = ["#196fd3", "#e3b719"];
-const searched = ["--machine", "dgx_h100", "--gpus", "32", "--global-batch", "64"];
+const searched = ["--machine", "dgx_h100", "--gpus", "128", "--global-batch", "128"];
 let browser;
 let page;
 
@@ -26,8 +26,8 @@ before(async () => {
   page = path.join(directory, "results.html");
   commlens(
     "report",
-    result("found.json", "search", "mixtral-8x7b", ...searched, "--retime", "3"),
-    result("scaling.json", "search", "mixtral-8x7b", ...searched, "--sweep", "gpus"),
+    result("found.json", "search", "175B", ...searched, "--retime", "3"),
+    result("scaling.json", "search", "175B", ...searched, "--sweep", "gpus"),
     result("simulated.json", "simulate", "1.3B", "--ranks", "16", "--zero", "1", "--machine", "dgx_h100"),
     "-o",
     page,

@@ -112,6 +112,10 @@ class Bars implements Drawer {
   readonly zoom: "none" | "x";
   private readonly lying: boolean;
   private readonly stacked: boolean;
+  /** Each category has a value of one series alone. */
+  private readonly oneEach: boolean;
+  /** An interval is that of a category's whole bar. */
+  private readonly whole: boolean;
   private readonly known = new Map<string, Sums>();
   private categories = 0;
 
@@ -123,7 +127,9 @@ class Bars implements Drawer {
     private readonly parts: Column[],
   ) {
     this.lying = category.dictionary !== undefined;
-    this.stacked = flag(figure, "stacked") || parts.length > 0;
+    this.oneEach = flag(figure, "one_each");
+    this.whole = parts.length > 0 || this.oneEach;
+    this.stacked = flag(figure, "stacked") || this.whole;
     const options = measures.map((column) => ({ value: column.name, label: column.title }));
     if (options.length > 1)
       this.choices.push({
@@ -134,7 +140,7 @@ class Bars implements Drawer {
         form: "buttons",
       });
     const count = this.sums(measures[0]!).series.length;
-    if (series && this.stacked && count > 1)
+    if (series && this.stacked && !this.whole && count > 1)
       this.switches.push({ id: "apart", label: "Side by side", initial: false });
     this.zoom =
       !this.lying && this.sums(measures[0]!).categories.length > mostStandingWithoutZoom ? "x" : "none";
@@ -197,16 +203,21 @@ class Bars implements Drawer {
         : Math.max(0, ...shown.map((values) => values[at]! || 0));
       largest = Math.max(largest, value);
       for (const [index, each] of this.intervalsShown(sums, scene).entries())
-        if (this.parts.length > 0 || !scene.hidden.has(sums.series[index]!))
+        if (this.whole || !scene.hidden.has(sums.series[index]!))
           largest = Math.max(largest, each[at]?.high ?? 0);
     }
     return largest;
   }
 
-  /** Of sums of parts only where all are shown. */
+  /** By series, or one of whole bars: of parts only where all are shown. */
   private intervalsShown(sums: Sums, scene: Scene): (Interval | undefined)[][] {
-    if (!sums.intervals || (this.stacked && this.parts.length === 0)) return [];
-    return this.parts.length > 0 && scene.hidden.size > 0 ? [] : sums.intervals;
+    const { intervals } = sums;
+    if (!intervals || (this.stacked && !this.whole)) return [];
+    if (this.oneEach) {
+      const shown = intervals.filter((_, index) => !scene.hidden.has(sums.series[index]!));
+      return [sums.categories.map((_, at) => shown.map((each) => each[at]).find(Boolean))];
+    }
+    return this.parts.length > 0 && scene.hidden.size > 0 ? [] : intervals;
   }
 
   note(): string | null {
@@ -274,8 +285,7 @@ class Bars implements Drawer {
       const sum = Float64Array.from(sums.categories, (_, at) => total(sums, at, scene.hidden));
       bars.push(this.ends(scene, sum, intervals[0] ?? [], "all", unit));
     }
-    if (intervals.length > 0 && (this.parts.length === 0 || !apart))
-      bars.push(this.whiskers(scene, sums, intervals));
+    if (intervals.length > 0 && (!this.whole || !apart)) bars.push(this.whiskers(scene, sums, intervals));
     return bars;
   }
 
@@ -284,9 +294,7 @@ class Bars implements Drawer {
   }
 
   private whiskers(scene: Scene, sums: Sums, intervals: (Interval | undefined)[][]) {
-    const shown = intervals.filter(
-      (_, index) => this.parts.length > 0 || !scene.hidden.has(sums.series[index]!),
-    );
+    const shown = intervals.filter((_, index) => this.whole || !scene.hidden.has(sums.series[index]!));
     return paintedSeries((window) => {
       const rectangles: number[] = [];
       const offsets = window.barOffsets(shown.length, this.barShape());
@@ -344,7 +352,7 @@ class Bars implements Drawer {
       const value = sums.values[index]![at]!;
       if (scene.hidden.has(name) || Number.isNaN(value)) return [];
       const own = { label: name, value: exactText(value, measure.unit), colour: colours.get(name)! };
-      const interval = this.parts.length === 0 ? intervals[index]?.[at] : undefined;
+      const interval = this.whole ? undefined : intervals[index]?.[at];
       return interval ? [own, intervalLine(interval, measure.unit)] : [own];
     });
     if (lines.length > 1 && this.isStacked(scene)) {
@@ -353,9 +361,9 @@ class Bars implements Drawer {
         value: exactText(total(sums, at, scene.hidden), measure.unit),
         colour: "",
       });
-      const interval = this.parts.length > 0 ? intervals[0]?.[at] : undefined;
-      if (interval) lines.push(intervalLine(interval, measure.unit));
     }
+    const interval = this.whole ? intervals[0]?.[at] : undefined;
+    if (interval) lines.push(intervalLine(interval, measure.unit));
     return { title: this.lying ? category : `${this.category.title} ${category}`, lines };
   }
 }

@@ -113,6 +113,7 @@ FigureResult changes_figure(const FigureInput& input) {
   figure.columns = figure_columns(table);
   figure.options = bar_options("title", "fits", false, {"time_s"});
   figure.options.emplace_back("long_labels", true);
+  figure.options.emplace_back("one_each", true);
   figure.options.emplace_back("low", std::vector<std::string>{"low_s"});
   figure.options.emplace_back("high", std::vector<std::string>{"high_s"});
   return figure;
