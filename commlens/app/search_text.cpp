@@ -33,7 +33,7 @@ std::vector<ColumnUse> layout_columns() {
           "micro_batch",
           "micro_batches",
           Column{.key = "recompute", .drop_first = 4},
-          Column{.key = "data_parallelism", .least = 9},
+          Column{.key = "data_parallelism", .drop_first = 6, .least = 9},
           "shard_group",
           Column{.key = "sequence_parallel", .drop_first = 2},
           Column{.key = "overlapped", .drop_first = 1},
@@ -167,7 +167,7 @@ Table change_table(const SearchResult& result) {
   const SearchAnswer& answer = result.answer;
   const double now = answer.ranking.fastest.front().seconds;
   const TimeBasis times{answer.searched, answer.basis};
-  Table table(columns(concatenated(std::vector<ColumnUse>{Column{.title = "one change", .least = 34},
+  Table table(columns(concatenated(std::vector<ColumnUse>{Column{.title = "one change", .least = 30},
                                                           data("setting"), data("now"), data("then")},
                                    time_columns(1),
                                    std::vector<ColumnUse>{"slower_share", "fits", data("layout_text")})));
@@ -373,7 +373,8 @@ Table scale_table(const ScaleResult& result) {
   }
   std::vector<Column> shown = columns(concatenated(
       std::vector<ColumnUse>{Column{.key = "rank_count", .title = "devices"}}, time_columns(),
-      std::vector<ColumnUse>{"tokens_per_s", "scaling_share", Column{.key = "mfu_share", .drop_first = 3}},
+      std::vector<ColumnUse>{"tokens_per_s", Column{.key = "scaling_share", .drop_first = 7},
+                             Column{.key = "mfu_share", .drop_first = 3}},
       layout_columns(), part_columns(), std::vector<ColumnUse>{data("provenance"), data("reason")}));
   hide_ones(shown, layouts);
   Table table(shown);
