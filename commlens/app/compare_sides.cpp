@@ -127,8 +127,11 @@ std::string Side::description() const {
                        trace.provenance.verified ? "" : "; unverified", unverified.empty() ? "" : ": ",
                        fmt::join(unverified, "; "));
   }
-  return fmt::format("{}: {}{}{}", printable(argument), name_of(trace.provenance.source),
-                     trace.provenance.producer.empty() ? "" : ", ", printable(trace.provenance.producer));
+  const std::string description =
+      trace.provenance.source == Source::simulated ? printable(trace.provenance.description) : "";
+  return fmt::format("{}: {}{}{}{}{}", printable(argument), name_of(trace.provenance.source),
+                     trace.provenance.producer.empty() ? "" : ", ", printable(trace.provenance.producer),
+                     description.empty() ? "" : "; ", description);
 }
 
 Result<Side> read_side(const Events& events, const std::string& argument, const std::string& framework) {

@@ -166,11 +166,13 @@ Table cost_table(const CostResult& result) {
                                  "time_s",
                                  "low_s",
                                  "high_s",
-                                 "bus_bandwidth_bytes_per_s",
+                                 Column{.key = "bus_bandwidth_bytes_per_s", .drop_first = 4},
                                  "algorithm",
                                  "protocol",
                                  Column{.key = "provenance", .least = 12}};
-  uses.insert(uses.end(), {"library_time_s", "library_latency_s", "library_bytes_per_s", "chosen"});
+  uses.insert(uses.end(), {Column{.key = "library_time_s", .drop_first = 3},
+                           Column{.key = "library_latency_s", .drop_first = 1},
+                           Column{.key = "library_bytes_per_s", .drop_first = 2}, "chosen"});
   Table table(columns(uses));
   for (const CostRow& row : result.rows) {
     const double bus = row.time.us > 0 ? static_cast<double>(row.call.bytes.value) / (row.time.us * 1e-6) *

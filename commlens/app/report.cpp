@@ -14,6 +14,9 @@
 #include "commlens/app/report_input.hpp"
 #include "commlens/app/version.hpp"
 #include "commlens/base/file.hpp"
+#include "commlens/base/table.hpp"
+#include "commlens/base/units.hpp"
+#include "commlens/report/documents/document_words.hpp"
 #include "commlens/report/figure_files.hpp"
 #include "commlens/report/html.hpp"
 #include "commlens/trace/json_text.hpp"
@@ -21,9 +24,22 @@
 namespace commlens {
 namespace {
 
+/// Of a report of results alone.
+std::string title_of_results(const ResultDocuments& documents) {
+  if (documents.layouts || documents.scaling) {
+    const SearchedOn& on = documents.layouts ? documents.layouts->on : documents.scaling->on;
+    return fmt::format("Layouts of {} on {} of {}", on.model, devices_text(on.ranks), on.machine);
+  }
+  return fmt::format("Simulated iteration of {} ranks on {}", with_commas(documents.simulated->ranks),
+                     documents.simulated->machine);
+}
+
 std::string title_of(const ReportRequest& request, const FigureInput& input) {
   if (!request.title.empty()) {
     return request.title;
+  }
+  if (input.all.empty()) {
+    return title_of_results(input.documents);
   }
   if (input.all.size() == 2) {
     return fmt::format("Communication of {} beside {}", input.all[0].name, input.all[1].name);
@@ -33,10 +49,22 @@ std::string title_of(const ReportRequest& request, const FigureInput& input) {
              : fmt::format("Communication of {} and {} others", input.all[0].name, input.all.size() - 1);
 }
 
-std::string subtitle_of(const std::vector<Side>& sides) {
+std::string subtitle_of(const ReportMaterial& material) {
   std::string text;
-  for (const Side& side : sides) {
-    text += (text.empty() ? "" : " · ") + side.description();
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " · ") + part; };
+  for (const Side& side : material.sides) {
+    add(side.description());
+  }
+  const ResultDocuments& documents = material.input.documents;
+  if (documents.layouts) {
+    add(fmt::format("{}: layouts found by search", printable(documents.layouts->on.name)));
+  }
+  if (documents.scaling) {
+    add(fmt::format("{}: scaling found by search", printable(documents.scaling->on.name)));
+  }
+  if (documents.simulated) {
+    add(fmt::format("{}: simulated on {}", printable(documents.simulated->name),
+                    printable(documents.simulated->machine)));
   }
   return text;
 }
@@ -70,8 +98,8 @@ Result<ReportPage> report(const ReportRequest& request) {
     page.figures = make_figures((*material)->input);
   }
   page.title = title_of(request, (*material)->input);
-  page.html = report_html(
-      {page.title, subtitle_of((*material)->sides), fmt::format("commlens {}", k_version)}, page.figures);
+  page.html =
+      report_html({page.title, subtitle_of(**material), fmt::format("commlens {}", k_version)}, page.figures);
   return page;
 }
 

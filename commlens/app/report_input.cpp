@@ -7,6 +7,7 @@
 
 #include "commlens/advice/advise.hpp"
 #include "commlens/app/explain_sides.hpp"
+#include "commlens/app/result_files.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/paper/equations.hpp"
 
@@ -277,12 +278,19 @@ void add_job(ReportMaterial& material) {
   add_advice(input, *config.planned, subject.is_config() ? nullptr : &subject.trace);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<ReportMaterial>> report_material(const ReportRequest& request) {
-  if (request.arguments.empty()) {
-    return failure("nothing to report on is given; name a trace or a configuration");
+/// Of a report without traces and configurations.
+Result<void> check_results_alone(const ReportRequest& request) {
+  if (request.overrides != Overrides() || !request.framework.empty() || request.iterations ||
+      request.ranks_per_node > 0) {
+    return failure(
+        "only results of search and simulate were given: --framework, --iterations, --gpus-per-node and the "
+        "layout flags are for traces and configurations; leave them out");
   }
+  return {};
+}
+
+/// Of traces and configurations, at least one.
+Result<std::unique_ptr<ReportMaterial>> trace_material(const ReportRequest& request) {
   const std::optional<IterationRange>& range = request.iterations;
   Result<std::vector<Side>> sides = read_sides(request);
   if (!sides) {
@@ -332,6 +340,25 @@ Result<std::unique_ptr<ReportMaterial>> report_material(const ReportRequest& req
   material->input.not_compared = std::move(outcome.not_compared);
   add_job(*material);
   return material;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ReportMaterial>> report_material(const ReportRequest& request) {
+  if (request.arguments.empty()) {
+    return failure("nothing to report on is given; name a trace or a configuration");
+  }
+  ReportRequest others = request;
+  const std::vector<std::string> results = take_results(others.arguments);
+  return read_results(results).and_then([&](ResultDocuments documents) {
+    return (others.arguments.empty()
+                ? check_results_alone(request).map([] { return std::make_unique<ReportMaterial>(); })
+                : trace_material(others))
+        .map([&](std::unique_ptr<ReportMaterial> material) {
+          material->input.documents = std::move(documents);
+          return material;
+        });
+  });
 }
 
 }  // namespace commlens

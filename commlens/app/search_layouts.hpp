@@ -29,6 +29,7 @@ struct SearchRequest {
 struct RetimedLayout {
   std::optional<double> seconds;
   std::string reason;
+  std::string library;  // "nccl 2.29.2"
 };
 
 /// The fastest layouts, by time.

@@ -50,11 +50,11 @@ std::string framework_of_runs(const std::string& runs) {
 RetimedLayout retimed_layout(Planner& planner, const Job& job, const RetimedOn& on,
                              const RankedLayout& ranked) {
   if (is_sharded(ranked.layout.data_kind) || ranked.layout.data_kind == DataParallelKind::owners) {
-    return {std::nullopt, "layouts that share parameters are not planned from here"};
+    return {std::nullopt, "layouts that share parameters are not planned from here", ""};
   }
   const Result<Plan> plan = planner.plan(job, overrides_of_layout(on.question, ranked));
   if (!plan) {
-    return {std::nullopt, plan.error().message};
+    return {std::nullopt, plan.error().message, ""};
   }
   SimulationOptions options;
   options.machine = &on.question.machine;
@@ -62,8 +62,8 @@ RetimedLayout retimed_layout(Planner& planner, const Job& job, const RetimedOn& 
   options.library = on.library;
   options.has_intervals = false;
   const Result<Simulation> simulation = simulated(*plan, options, on.calibration);
-  return simulation ? RetimedLayout{simulation->seconds.value, ""}
-                    : RetimedLayout{std::nullopt, simulation.error().message};
+  return simulation ? RetimedLayout{simulation->seconds.value, "", simulation->library}
+                    : RetimedLayout{std::nullopt, simulation.error().message, ""};
 }
 
 }  // namespace

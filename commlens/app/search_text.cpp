@@ -9,6 +9,7 @@
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/search_layouts.hpp"
 #include "commlens/base/units.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
 
@@ -32,10 +33,11 @@ std::vector<ColumnUse> layout_columns() {
           "micro_batch",
           "micro_batches",
           Column{.key = "recompute", .drop_first = 4},
-          Column{.key = "data_parallelism", .least = 9},
+          Column{.key = "data_parallelism", .drop_first = 6, .least = 9},
           "shard_group",
           Column{.key = "sequence_parallel", .drop_first = 2},
-          Column{.key = "overlapped", .drop_first = 1}};
+          Column{.key = "overlapped", .drop_first = 1},
+          data("layout_text")};
 }
 
 std::vector<Cell> layout_cells(const RankedLayout& ranked) {
@@ -53,7 +55,8 @@ std::vector<Cell> layout_cells(const RankedLayout& ranked) {
           name_of(layout.data_kind, 0),
           layout.shard_group > 0 ? Cell(layout.shard_group) : Cell(),
           layout.has_sequence_parallel,
-          overlaps_of(layout, ranked.behaviour)};
+          overlaps_of(layout, ranked.behaviour),
+          layout_text(layout, ranked.behaviour)};
 }
 
 /// What the times of an answer rest on.
@@ -64,6 +67,9 @@ struct TimeBasis {
   double spread(const RankedLayout& ranked) const {
     return spread_of(searched, basis, ranked.layout.data_kind);
   }
+  bool is_equal(const RankedLayout& ranked, const RankedLayout& fastest) const {
+    return is_near_fastest(ranked.seconds, spread(ranked), fastest.seconds, spread(fastest));
+  }
   std::string provenance(const RankedLayout& ranked) const {
     return provenance_of(searched, basis, ranked.layout.data_kind);
   }
@@ -71,23 +77,35 @@ struct TimeBasis {
 
 /// Time, interval and memory of a layout.
 std::vector<Cell> time_cells(const RankedLayout& ranked, double spread) {
-  return {Cell(ranked.seconds), Cell(ranked.seconds * std::exp(-spread)),
-          Cell(ranked.seconds * std::exp(spread)), Cell(bytes_of_double(ranked.memory_bytes))};
+  return {Cell(ranked.seconds),
+          Cell(ranked.seconds * std::exp(-spread)),
+          Cell(ranked.seconds * std::exp(spread)),
+          Cell(bytes_of_double(ranked.memory_bytes)),
+          Cell(bytes_of_double(ranked.memory_bytes / k_memory_factor)),
+          Cell(bytes_of_double(ranked.memory_bytes * k_memory_factor))};
 }
 
-std::vector<ColumnUse> time_columns() { return {"time_s", "low_s", "high_s", "memory_bytes_per_rank"}; }
+/// `drop_interval`: when a narrow terminal hides the interval (Column::drop_first).
+std::vector<ColumnUse> time_columns(int drop_interval = 0) {
+  return {"time_s",
+          Column{.key = "low_s", .drop_first = drop_interval},
+          Column{.key = "high_s", .drop_first = drop_interval},
+          "memory_bytes_per_rank",
+          data("memory_low_bytes_per_rank"),
+          data("memory_high_bytes_per_rank")};
+}
 
 std::vector<ColumnUse> part_columns() {
   std::vector<ColumnUse> uses;
-  for (const char* const key :
-       {"compute_s", "tensor_messages_s", "pipeline_s", "data_messages_s", "optimizer_s", "other_s"}) {
+  for (const char* const key : {"compute_s", "tensor_messages_s", "bubble_s", "stage_messages_s",
+                                "data_messages_s", "optimizer_s", "other_s"}) {
     uses.emplace_back(data(key));
   }
   return uses;
 }
 
 std::vector<Cell> part_cells(const IterationTime& time) {
-  return {time.compute, time.tensor, time.bubble + time.stages, time.data, time.optimizer, time.other};
+  return {time.compute, time.tensor, time.bubble, time.stages, time.data, time.optimizer, time.other};
 }
 
 /// Columns that have the same small value in every row are not shown to people.
@@ -113,23 +131,29 @@ void hide_ones(std::vector<Column>& shown, const std::vector<RankedLayout>& layo
 Table layout_table(const SearchResult& result, const std::vector<RankedLayout>& layouts,
                    const std::vector<RetimedLayout>& retimed = {}) {
   const SearchAnswer& answer = result.answer;
-  std::vector<Column> shown = columns(concatenated(
-      std::vector<ColumnUse>{"place"}, time_columns(), std::vector<ColumnUse>{"simulated_s", "mfu_share"},
-      layout_columns(), part_columns(), std::vector<ColumnUse>{data("provenance")}));
+  std::vector<Column> shown = columns(
+      concatenated(std::vector<ColumnUse>{"place"}, time_columns(),
+                   std::vector<ColumnUse>{"simulated_s", Column{.key = "mfu_share", .drop_first = 5}},
+                   layout_columns(), part_columns(),
+                   std::vector<ColumnUse>{data("equal_within_error"), data("provenance"), data("reason")}));
   hide_ones(shown, layouts);
   Table table(shown);
   const TimeBasis times{answer.searched, answer.basis};
+  const RankedLayout& fastest = answer.ranking.fastest.front();
   std::int64_t place = 0;
   for (const RankedLayout& layout : layouts) {
     const auto index = static_cast<std::size_t>(place);
-    const Cell simulated = index < retimed.size() ? Cell(retimed[index].seconds) : Cell();
-    table.add(concatenated(std::vector<Cell>{Cell(++place)}, time_cells(layout, times.spread(layout)),
-                           std::vector<Cell>{simulated, Cell(mfu_of(answer.searched.base, layout))},
-                           layout_cells(layout), part_cells(layout.time),
-                           std::vector<Cell>{Cell(times.provenance(layout))}));
+    const bool has_retimed = index < retimed.size();
+    const Cell simulated = has_retimed ? Cell(retimed[index].seconds) : Cell();
+    const Cell reason = has_retimed && !retimed[index].reason.empty() ? Cell(retimed[index].reason) : Cell();
+    table.add(concatenated(
+        std::vector<Cell>{Cell(++place)}, time_cells(layout, times.spread(layout)),
+        std::vector<Cell>{simulated, Cell(mfu_of(answer.searched.base, layout))}, layout_cells(layout),
+        part_cells(layout.time),
+        std::vector<Cell>{Cell(times.is_equal(layout, fastest)), Cell(times.provenance(layout)), reason}));
   }
   if (retimed.empty()) {
-    table.remove({"simulated_s"});
+    table.remove({"simulated_s", "reason"});
   }
   return table;
 }
@@ -145,7 +169,8 @@ Table change_table(const SearchResult& result) {
   const TimeBasis times{answer.searched, answer.basis};
   Table table(columns(concatenated(std::vector<ColumnUse>{Column{.title = "one change", .least = 30},
                                                           data("setting"), data("now"), data("then")},
-                                   time_columns(), std::vector<ColumnUse>{"slower_share", "fits"})));
+                                   time_columns(1),
+                                   std::vector<ColumnUse>{"slower_share", "fits", data("layout_text")})));
   for (const LayoutChange& change : answer.changes) {
     const double slower = change.layout.seconds / now - 1;
     table.add(concatenated(
@@ -154,7 +179,8 @@ Table change_table(const SearchResult& result) {
         time_cells(change.layout, times.spread(change.layout)),
         std::vector<Cell>{Cell(slower).shown(fmt::format("{:.1f} % {}", std::abs(100 * slower),
                                                          slower < 0 ? "less" : "more")),
-                          Cell(change.fits).shown(change.fits ? "" : "does not fit")}));
+                          Cell(change.fits).shown(change.fits ? "" : "does not fit"),
+                          Cell(layout_text(change.layout.layout, change.layout.behaviour))}));
   }
   return table;
 }
@@ -179,6 +205,13 @@ Table front_table(const SearchResult& result, std::size_t most, double step) {
 
 std::string_view precision_name(MatrixPrecision precision) {
   return precision == MatrixPrecision::bf16 ? "bf16" : precision == MatrixPrecision::fp8 ? "fp8" : "fp4";
+}
+
+/// That layouts were simulated with.
+std::string library_text(const std::vector<RetimedLayout>& retimed) {
+  const auto simulated = std::find_if(retimed.begin(), retimed.end(),
+                                      [](const RetimedLayout& each) { return !each.library.empty(); });
+  return simulated == retimed.end() ? "" : simulated->library;
 }
 
 std::string question_text(const SearchQuestion& question, const SearchedRun& searched,
@@ -273,9 +306,9 @@ std::string search_text(const SearchResult& result, const TextStyle& style) {
       fmt::format("{} device{}", with_commas(result.question.ranks), result.question.ranks == 1 ? "" : "s"));
   text += fmt::format("{} layouts evaluated, {} of them fit into {}\n", with_commas(ranking.evaluated),
                       with_commas(ranking.fitting), to_text(bytes_of_double(answer.searched.memory_limit)));
-  text += basis_text(answer.searched, answer.basis) + "\n";
+  text = wrapped(text + basis_text(answer.searched, answer.basis), style) + "\n";
   text += layout_table(result, listed(result), result.retimed).text_with_hidden(style) + "\n";
-  text += retimed_text(result) + equal_text(answer) + binding_text(answer);
+  text += wrapped(retimed_text(result) + equal_text(answer) + binding_text(answer), style);
   const Table front = front_table(result, k_most_of_front, k_front_step);
   if (front.rows().size() > 1) {
     text += "\nLess memory: no layout is faster with as little\n" + front.text_with_hidden(style);
@@ -315,6 +348,7 @@ nlohmann::ordered_json search_json(const SearchResult& result) {
     const OrderAgreement agreement = order_agreement(result);
     json["simulated_layouts"] = agreement.layouts;
     json["simulated_order_tau"] = agreement.tau();
+    json["library"] = library_text(result.retimed);
   }
   json["rows"] = rows_json(layout_table(result, listed(result), result.retimed));
   json["front"] = rows_json(whole_front(result));
@@ -339,13 +373,10 @@ Table scale_table(const ScaleResult& result) {
   }
   std::vector<Column> shown = columns(concatenated(
       std::vector<ColumnUse>{Column{.key = "rank_count", .title = "devices"}}, time_columns(),
-      std::vector<ColumnUse>{"tokens_per_s", "scaling_share", Column{.key = "mfu_share", .drop_first = 3}},
-      layout_columns(), part_columns(),
-      std::vector<ColumnUse>{data("provenance"), Column{.key = "reason", .least = 20}}));
+      std::vector<ColumnUse>{"tokens_per_s", Column{.key = "scaling_share", .drop_first = 7},
+                             Column{.key = "mfu_share", .drop_first = 3}},
+      layout_columns(), part_columns(), std::vector<ColumnUse>{data("provenance"), data("reason")}));
   hide_ones(shown, layouts);
-  for (Column& column : shown) {
-    column.in_text = column.in_text && (column.key != "reason" || layouts.size() < answer.points.size());
-  }
   Table table(shown);
   const TimeBasis times{answer.searched, answer.basis};
   const double tokens = static_cast<double>(result.question.global_batch * result.question.model.sequence);
@@ -370,17 +401,32 @@ Table scale_table(const ScaleResult& result) {
   return table;
 }
 
+/// Why there is no layout on some numbers of devices.
+std::string no_layout_text(const ScaleAnswer& answer) {
+  std::string text;
+  for (const ScalePoint& point : answer.points) {
+    if (!point.reason.empty()) {
+      text += fmt::format("{} device{}: {}\n", with_commas(point.ranks), point.ranks == 1 ? "" : "s",
+                          point.reason);
+    }
+  }
+  return text;
+}
+
 std::string scale_text(const ScaleResult& result, const TextStyle& style) {
   const ScaleAnswer& answer = result.answer;
   std::int64_t evaluated = 0;
   for (const ScalePoint& point : answer.points) {
     evaluated += point.evaluated;
   }
-  return question_text(result.question, answer.searched,
-                       fmt::format("up to {} devices", with_commas(result.question.ranks))) +
-         fmt::format("the fastest of {} layouts that fit into {}\n", with_commas(evaluated),
-                     to_text(bytes_of_double(answer.searched.memory_limit))) +
-         basis_text(answer.searched, answer.basis) + "\n" + scale_table(result).text_with_hidden(style);
+  const std::string head =
+      question_text(result.question, answer.searched,
+                    fmt::format("up to {} devices", with_commas(result.question.ranks))) +
+      fmt::format("the fastest of {} layouts that fit into {}\n", with_commas(evaluated),
+                  to_text(bytes_of_double(answer.searched.memory_limit))) +
+      basis_text(answer.searched, answer.basis);
+  return wrapped(head, style) + "\n" + scale_table(result).with_value("time_s").text_with_hidden(style) +
+         wrapped(no_layout_text(answer), style);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "commlens/app/predict.hpp"
 #include "commlens/app/version.hpp"
 #include "commlens/base/file.hpp"
+#include "commlens/base/wrapped.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/machine/machines.hpp"
@@ -67,15 +68,17 @@ void write_trace_of(const SimulateRequest& request, SimulatedJob& result) {
   Provenance& provenance = result.simulation.trace.provenance;
   provenance.producer = fmt::format("commlens {}", k_version);
   provenance.framework = result.framework;
-  provenance.description = fmt::format("{}, {}, on {}", parameters_text(result.job.model),
-                                       layout_text(result.job), result.machine.name);
+  provenance.description =
+      fmt::format("{}, {}, on {} ({}), {}", parameters_text(result.job.model), layout_text(result.job),
+                  result.machine.name, result.machine.title, result.simulation.library);
   write_trace(result.simulation.trace, request.trace);
 }
 
 Table calls_table(const SimulatedJob& result) {
   Table table(
-      columns({"op", "axis", "calls_per_rank", "exposed_s", "exposed_low_s", "exposed_high_s", "moving_s",
-               "moving_low_s", "moving_high_s", Column{.key = "provenance", .least = 12}}));
+      columns({"op", "axis", "calls_per_rank", "exposed_s", "exposed_low_s", "exposed_high_s",
+               Column{.key = "moving_s", .drop_first = 2}, Column{.key = "moving_low_s", .drop_first = 1},
+               Column{.key = "moving_high_s", .drop_first = 1}, Column{.key = "provenance", .least = 12}}));
   for (const SimulatedCalls& calls : result.simulation.calls) {
     table.add({name_of(calls.op), calls.axis.name(), calls.calls, calls.exposed.value, calls.exposed.low,
                calls.exposed.high, calls.moving.value, calls.moving.low, calls.moving.high,
@@ -97,7 +100,7 @@ std::string line_of(std::string_view name, const Estimate& figure, FigureText te
                      text(figure.high), share);
 }
 
-std::string head_text(const SimulatedJob& result) {
+std::string head_text(const SimulatedJob& result, const TextStyle& style) {
   const Simulation& simulation = result.simulation;
   const double whole = simulation.seconds.value;
   std::string text = parameters_text(result.job.model) + ", " + layout_text(result.job) + "\n";
@@ -112,7 +115,7 @@ std::string head_text(const SimulatedJob& result) {
   if (!result.unverified.empty()) {
     text += fmt::format("unverified: {}\n", fmt::join(result.unverified, "; "));
   }
-  text += "\n";
+  text = wrapped(text, style) + "\n";
   text += line_of("iteration", simulation.seconds, seconds_text);
   text += line_of("tokens/s of a rank", simulation.tokens_per_second,
                   [](double value) { return with_commas(static_cast<std::int64_t>(value)); });
@@ -137,10 +140,14 @@ Json figure_json(const Estimate& figure) {
 Json document_of(const SimulatedJob& result) {
   const Simulation& simulation = result.simulation;
   return {{"schema", "commlens.simulate/1"},
+          {"model", parameters_text(result.job.model)},
+          {"layout_text", layout_text(result.job)},
           {"framework", result.framework},
           {"verified", result.unverified.empty()},
           {"unverified", result.unverified},
           {"machine", result.machine.name},
+          {"machine_title", result.machine.title},
+          {"processor", result.machine.processor.name},
           {"library", simulation.library},
           {"contention", name_of(simulation.contention)},
           {"link_assumptions", simulation.assumptions},
@@ -186,7 +193,7 @@ Result<SimulatedJob> simulate(const SimulateRequest& request) {
 std::string rendered(const SimulatedJob& result, Format format, const TextStyle& style) {
   const Table table = calls_table(result);
   return in_format(
-      format, [&] { return head_text(result) + table.text_with_hidden(style); },
+      format, [&] { return head_text(result, style) + table.text_with_hidden(style); },
       [&] { return document_of(result); }, [&] { return table.csv(); });
 }
 

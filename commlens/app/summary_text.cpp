@@ -73,6 +73,9 @@ std::string head_text(const SummaryView& view, const TextStyle& style) {
         "so no "
         "wire bytes\n";
   }
+  if (provenance.source == Source::simulated && !provenance.description.empty()) {
+    text += fmt::format("of: {}\n", printable(provenance.description));
+  }
   return wrapped(text, style) + coverage_text(view.subject.trace, view.subject.summary, style);
 }
 
@@ -83,6 +86,11 @@ std::string cold_title(const ColdStart& cold) {
              ? fmt::format("cold start: {}", iteration)
              : fmt::format("cold start: {} against {} warm one{}", iteration,
                            with_commas(cold.warm_iterations), cold.warm_iterations == 1 ? "" : "s");
+}
+
+/// Whether the trace may have a cold start: simulated iterations are steady ones.
+bool may_be_cold(const SummaryView& view) {
+  return view.subject.trace.provenance.source != Source::simulated;
 }
 
 /// Whether the trace has times of single calls or of computing.
@@ -136,12 +144,16 @@ std::vector<SummaryBlock> summary_blocks(const SummaryView& view, const TextStyl
   const Summary& summary = view.subject.summary;
   const SummaryTables tables = tables_of(view);
   const std::string scope = view.scope() + (view.options.rank ? "" : " together");
-  return {
+  std::vector<SummaryBlock> blocks = {
       {fmt::format("per op and group, {}", scope), volumes_text(tables, style)},
       {fmt::format("time in calls, {}", scope), times_text(tables, style)},
-      {fmt::format("message sizes, {}", scope), histogram_text(summary.sizes, style)},
-      {cold_title(summary.cold), cold_text(trace, summary.cold, style)},
-      {"first call of a rank on a group against later ones", first_calls_text(trace, summary.cold, style)}};
+      {fmt::format("message sizes, {}", scope), histogram_text(summary.sizes, style)}};
+  if (may_be_cold(view)) {
+    blocks.push_back({cold_title(summary.cold), cold_text(trace, summary.cold, style)});
+    blocks.push_back(
+        {"first call of a rank on a group against later ones", first_calls_text(trace, summary.cold, style)});
+  }
+  return blocks;
 }
 
 std::string summary_text(const SummaryView& view, const TextStyle& style) {
@@ -183,7 +195,8 @@ Json summary_json(const SummaryView& view) {
                         ? Json()
                         : Json{{"rank_count", summary.computing_ranks},
                                {"computing_ns_all_ranks", summary.computing.count()}}},
-      {"cold_start", summary.coverage.averaged_times ? Json() : cold_json(trace, summary.cold)},
+      {"cold_start",
+       summary.coverage.averaged_times || !may_be_cold(view) ? Json() : cold_json(trace, summary.cold)},
       {"coverage", coverage_json(trace, summary.coverage)}};
   const Json timing = relations_json(view);
   for (const auto& [key, place] : {std::pair("overlap", "overlap"),

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/app/result_files.hpp"
 #include "commlens/base/text.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/formats/formats.hpp"
@@ -81,6 +82,11 @@ bool is_case_file(const std::string& argument) {
 std::string shown_name(const std::string& argument) { return argument == "-" ? "standard input" : argument; }
 
 Result<Trace> open_trace(const Events& events, const std::string& argument) {
+  if (names_result(argument)) {
+    return failure(
+        fmt::format("{} is a result of commlens search or simulate, not a trace; try commlens report {}",
+                    argument, argument));
+  }
   if (!names_trace(argument)) {
     return is_config(argument)
                ? failure(fmt::format("{} is a configuration, not a trace; try commlens predict {}", argument,

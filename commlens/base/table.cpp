@@ -40,6 +40,8 @@ std::string number_text(std::int64_t value, ColumnUnit unit) {
 
 std::string number_text(double value, ColumnUnit unit) {
   constexpr double billion = 1e9;
+  constexpr double thousand = 1000;                // a count from here on is shown without fractions
+  constexpr double most_exact = 9007199254740992;  // 2^53
   switch (unit) {
     case ColumnUnit::share:
       return fmt::format("{:.1f} %", 100 * value);
@@ -50,6 +52,11 @@ std::string number_text(double value, ColumnUnit unit) {
       return number_text(static_cast<std::int64_t>(std::llround(value)), unit);
     case ColumnUnit::seconds:
       return to_text(std::chrono::nanoseconds(std::llround(value * billion)));
+    case ColumnUnit::count:
+      if (std::fabs(value) >= thousand && std::fabs(value) < most_exact) {
+        return with_commas(std::llround(value));
+      }
+      return fmt::format("{:.4g}", value);
     default:
       return fmt::format("{:.4g}", value);
   }

@@ -167,6 +167,67 @@ TEST_F(Report, OfHostileNamesStaysText) {
   EXPECT_EQ(html.find("<b>"), std::string::npos);
 }
 
+/// What `search` writes of a small model.
+std::string found_by_search(const std::string& file) {
+  const Outcome outcome = test_support::run_with({"search", "125M", "--machine", "dgx_h100", "--gpus", "8",
+                                                  "--global-batch", "8", "--format", "json", "-o", file});
+  EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
+  return file;
+}
+
+TEST_F(Report, OfWhatSearchHasFoundHasItsFiguresAlone) {
+  const std::string found = found_by_search(path("found.json"));
+  const std::string html = page({found, "--data", path("figures")});
+  EXPECT_NE(html.find("<h1>Layouts of 125M on 8 devices of dgx_h100</h1>"), std::string::npos);
+  std::vector<std::string> ids;
+  const nlohmann::json index = figure("index");
+  for (const nlohmann::json& entry : index["figures"]) {
+    ids.push_back(entry["id"]);
+  }
+  EXPECT_EQ(ids, (std::vector<std::string>{"search", "layouts", "front", "binding", "changes"}));
+  EXPECT_EQ(figure("index")["left_out"][0]["reason"],
+            "no layout was simulated; commlens search --retime N does");
+}
+
+TEST_F(Report, OfResultsAndATraceHasBoth) {
+  const std::string found = found_by_search(path("found.json"));
+  page({found, written("calls.jsonl", k_calls), "--iterations", "0", "--data", path("figures")});
+  EXPECT_EQ(figure("index")["figures"][0]["id"], "search");
+  EXPECT_EQ(values_of(figure("overview"), "value")[0], "calls.jsonl");
+}
+
+TEST_F(Report, RefusesResultsThatItCannotRead) {
+  const std::string found = found_by_search(path("found.json"));
+  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& reason) {
+    const Outcome outcome = report(arguments);
+    EXPECT_EQ(outcome.code, ExitCode::bad_input);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_NE(outcome.err.find(reason), std::string::npos) << outcome.err;
+  };
+  refused({found, found}, "is the second of its kind");
+  refused({found, "--zero", "1"}, "only results of search and simulate were given");
+  refused({written("bad.json", R"({"schema": "commlens.search/1"})")}, "bad.json: model is missing");
+  refused({written("cut.json", R"({"schema": "commlens.simulate/1", )")}, "was the file cut off?");
+  refused({written("new.json", R"({"schema": "commlens.simulate/2"})")}, "which this version does not read");
+  const Outcome summary = test_support::run_with({"summary", found});
+  EXPECT_EQ(summary.code, ExitCode::bad_input);
+  EXPECT_NE(summary.err.find("try commlens report"), std::string::npos) << summary.err;
+}
+
+TEST_F(Report, OfASimulatedTraceSaysOnWhatAndHasNoColdStart) {
+  const Outcome simulated =
+      test_support::run_with({"simulate", "125M", "--ranks", "4", "--pp", "2", "--framework", "megatron",
+                              "--machine", "dgx_h100", "--trace", path("simulated")});
+  ASSERT_EQ(simulated.code, ExitCode::done) << simulated.err;
+  const std::string html = page({path("simulated")});
+  EXPECT_NE(html.find("on dgx_h100 (NVIDIA DGX H100), nccl "), std::string::npos);
+  EXPECT_NE(html.find("Cold start: simulated iterations are steady ones; none is cold."), std::string::npos);
+  EXPECT_NE(html.find("simulate counts that as bubble and waiting"), std::string::npos);
+  const Outcome summary = test_support::run_with({"summary", path("simulated")});
+  EXPECT_EQ(summary.out.find("cold start"), std::string::npos) << summary.out;
+  EXPECT_NE(summary.out.find("on dgx_h100 (NVIDIA DGX H100)"), std::string::npos) << summary.out;
+}
+
 TEST_F(Report, DoesNotOverwriteWhatIsNoReport) {
   const std::string calls = written("calls.jsonl", k_calls);
   const std::string notes = written("notes.txt", "mine");

@@ -57,6 +57,9 @@ std::string overlap_text(const Trace& trace, const OverlapTotals& totals, const 
   if (totals.knows_exposed && trace.provenance.progress == false) {
     text += wrapped(std::string(k_no_progress) + "\n", style);
   }
+  if (totals.knows_exposed && trace.provenance.source == Source::simulated) {
+    text += wrapped(std::string(k_simulated_exposed) + "\n", style);
+  }
   if (totals.by_op.empty()) {
     return text;
   }

@@ -21,6 +21,11 @@ namespace commlens {
 constexpr std::string_view k_no_progress =
     "transport without progress: overlap not meaningful (data moved only while a rank waited for them)";
 
+/// What exposed communication is in a simulated trace, where `simulate` itself is finer.
+constexpr std::string_view k_simulated_exposed =
+    "exposed: in calls and not computing, so it counts waiting inside calls for other ranks; simulate counts "
+    "that as bubble and waiting";
+
 /// Timing analyses of a trace (docs/timing.md), per iteration.
 struct Timing {
   std::vector<IterationOverlap> overlap;  // the first ones

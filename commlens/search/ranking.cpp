@@ -137,11 +137,10 @@ class RankingBuilder {
     return is_sharded(kind) ? limits_.sharded_spread : limits_.spread;
   }
 
-  /// Inside the wider error of both.
-  bool is_near(const NearLayout& layout) const {
+  bool is_equal(const NearLayout& layout) const {
     const RankedLayout& first = result_.fastest.front();
-    const double spread = std::max(layout.spread, spread_of_kind(first.layout.data_kind));
-    return layout.seconds <= first.seconds * std::exp(spread);
+    return is_near_fastest(layout.seconds, layout.spread, first.seconds,
+                           spread_of_kind(first.layout.data_kind));
   }
 
   /// Of the layout that is the fastest in the end, which may be of either kind.
@@ -155,7 +154,7 @@ class RankingBuilder {
   }
 
   void count_equal() {
-    std::erase_if(near_, [&](const NearLayout& each) { return !is_near(each); });
+    std::erase_if(near_, [&](const NearLayout& each) { return !is_equal(each); });
     result_.equal = static_cast<std::int64_t>(near_.size());
     for (std::size_t index = 0; index < k_spans.size(); ++index) {
       const auto [least, most] = std::minmax_element(
@@ -175,6 +174,10 @@ class RankingBuilder {
 };
 
 }  // namespace
+
+bool is_near_fastest(double seconds, double spread, double least, double spread_of_least) {
+  return seconds <= least * std::exp(std::max(spread, spread_of_least));
+}
 
 Ranking ranked_layouts(const TrainingRun& base, const Coefficients& with, const SearchSpace& space,
                        const RankingLimits& limits) {

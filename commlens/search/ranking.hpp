@@ -49,6 +49,9 @@ struct RankingLimits {
   std::size_t most = 10;      // layouts in `fastest`
 };
 
+/// Whether a time is as short as the least of a list, inside the wider error of both.
+bool is_near_fastest(double seconds, double spread, double least, double spread_of_least);
+
 /// Evaluates every layout of the space of `base`.
 Ranking ranked_layouts(const TrainingRun& base, const Coefficients& with, const SearchSpace& space,
                        const RankingLimits& limits);

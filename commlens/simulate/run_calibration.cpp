@@ -19,8 +19,6 @@ constexpr std::size_t k_least_for_spread = 10;
 constexpr double k_least_spread = 0.04;
 // Of fewer runs than that (docs/time-model.md#how-sure-iteration-times-are).
 const double k_unknown_spread = std::log(1.3);
-// Of memory: 43 measured runs of one framework are within 1.14 (docs/results/simulate.md); others were not.
-constexpr double k_memory_factor = 1.25;
 
 using Runs = std::vector<const TrainingRun*>;
 

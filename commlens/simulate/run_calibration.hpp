@@ -40,6 +40,10 @@ RunCalibration calibrated_runs(std::span<const TrainingRun> runs, const std::str
 /// The same without the spreads, which take five more fits.
 RunCalibration fitted_families(std::span<const TrainingRun> runs, const std::string& source);
 
+/// How far estimates of memory are off, as a factor: 43 measured runs of one framework are within 1.14
+/// (docs/results/simulate.md); others were not.
+constexpr double k_memory_factor = 1.25;
+
 /// A time with its interval and where its coefficients come from.
 struct RunPrediction {
   double seconds = 0;

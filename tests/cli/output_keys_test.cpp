@@ -187,6 +187,14 @@ class OutputKeys : public ::testing::Test {
     }
   }
 
+  /// What a verb writes as JSON, as a file.
+  std::string result(const std::string& name, Words arguments) {
+    const std::string file = directory_.path(name);
+    arguments.insert(arguments.end(), {"--format", "json", "-o", file});
+    EXPECT_EQ(commlens_with(arguments).code, 0) << name;
+    return file;
+  }
+
   void write_predictions() {
     write({"predict", "1.3B", "--ranks", "16", "--zero", "1", "--framework", "deepspeed", "--gpus-per-node",
            "8"});
@@ -248,14 +256,19 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 
   void write_costs() {
     write({"machines"});
-    write({"simulate", "1.3B", "--ranks", "16", "--framework", "deepspeed", "--machine", "dgx_h100",
-           "--contention", "flows"});
+    const Words simulate = {"simulate",  "1.3B",      "--ranks",  "16",           "--framework",
+                            "deepspeed", "--machine", "dgx_h100", "--contention", "flows"};
+    write(simulate);
     write({"predict", "1.3B", "--ranks", "16", "--framework", "deepspeed", "--machine", "dgx_h100"});
     write({"cost", "all_reduce", "--machine", "dgx_h100", "--ranks", "8", "--bytes", "1MiB", "--explain"});
-    write({"search", "mixtral-8x7b", "--machine", "dgx_h100", "--gpus", "32", "--global-batch", "64",
-           "--retime", "2"});
-    write(
-        {"search", "13B", "--machine", "dgx_h100", "--gpus", "8", "--global-batch", "8", "--sweep", "gpus"});
+    const Words search = {"search", "mixtral-8x7b",   "--machine", "dgx_h100", "--gpus",
+                          "32",     "--global-batch", "64",        "--retime", "2"};
+    write(search);
+    const Words scaling = {"search",         "13B", "--machine", "dgx_h100", "--gpus", "8",
+                           "--global-batch", "8",   "--sweep",   "gpus"};
+    write(scaling);
+    write_figures(
+        {result("found.json", search), result("scaling.json", scaling), result("simulated.json", simulate)});
     std::string sweep =
         "framework,version,device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency\n";
     for (int elements = 256; elements < 65'536; elements *= 2) {

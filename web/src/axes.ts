@@ -57,15 +57,17 @@ export function measureAxis(scene: Scene, unit: string, largest: number, across 
   };
 }
 
-export function logAxis(scene: Scene, unit: string, least: number, most: number): Settings {
+export function logAxis(scene: Scene, unit: string, least: number, most: number, logBase = 10): Settings {
   const base = look(scene);
-  const low = Math.floor(Math.log10(least));
-  const high = Math.max(low + 1, Math.ceil(Math.log10(most)));
+  const power = (value: number) => Math.log(value) / Math.log(logBase);
+  const low = Math.floor(power(least) + 1e-9);
+  const high = Math.max(low + 1, Math.ceil(power(most) - 1e-9));
   return {
     ...base,
     type: "log",
-    min: 10 ** low,
-    max: 10 ** high,
+    logBase,
+    min: logBase ** low,
+    max: logBase ** high,
     axisLabel: { ...(base["axisLabel"] as Settings), formatter: (value: number) => axisText(value, unit) },
   };
 }

@@ -3,10 +3,15 @@ import { categoryAxis, frame, measureAxis } from "./axes";
 import { type Choice, type Drawer, isNarrow, isOn, type Scene, spanOf, type Switch } from "./drawer";
 import { coloursOf } from "./palette";
 import { type Column, columnNamed, type Figure, flag, numberAt, textAt, valueColumns } from "./report_data";
+import { paintedSeries } from "./rectangles";
 import { axisText, exactText } from "./units";
+import { type Ends, endsOf, type Interval, intervalAt, intervalText, whisker } from "./whiskers";
 
 const mostLying = 40;
 const mostStandingWithoutZoom = 40;
+const letterWidth = 5.6;
+const lineHeight = 13;
+const labelWidth = (scene: Scene): number => (isNarrow(scene) ? 116 : 210);
 
 /** Values added up by category and series. */
 interface Sums {
@@ -14,6 +19,8 @@ interface Sums {
   series: string[];
   /** [series][category]; NaN where there is nothing. */
   values: Float64Array[];
+  /** [series][category] of the values; where bars are stacked from parts, [0][category] of their sums. */
+  intervals?: (Interval | undefined)[][];
 }
 
 function indexOfNames(column: Column | undefined, rows: number, lone: string): [string[], Uint32Array] {
@@ -46,6 +53,33 @@ export function summed(figure: Figure, category: Column, series: Column | undefi
   return { categories, series: names, values };
 }
 
+function withIntervals(
+  figure: Figure,
+  sums: Sums,
+  category: Column,
+  series: Column | undefined,
+  ends: Ends | undefined,
+): Sums {
+  if (!ends) return sums;
+  const [, categoryAt] = indexOfNames(category, figure.rows, "");
+  const [, seriesAt] = indexOfNames(series, figure.rows, "");
+  const intervals: (Interval | undefined)[][] = sums.series.map(() => []);
+  for (let row = 0; row < figure.rows; row++)
+    intervals[seriesAt[row]!]![categoryAt[row]!] = intervalAt(ends, row);
+  return { ...sums, intervals };
+}
+
+/** A series for each of the columns, whose sum is the bar. */
+function ofParts(figure: Figure, category: Column, parts: Column[], ends: Ends | undefined): Sums {
+  const sums = summed(figure, category, undefined, parts[0]!);
+  const all = withIntervals(figure, sums, category, undefined, ends);
+  return {
+    ...all,
+    series: parts.map((part) => part.title),
+    values: parts.map((part) => summed(figure, category, undefined, part).values[0]!),
+  };
+}
+
 function total(sums: Sums, at: number, hidden: Set<string>): number {
   let all = 0;
   for (const [index, name] of sums.series.entries()) {
@@ -66,6 +100,9 @@ function largestOf(sums: Sums): Sums {
     categories: kept.map((at) => sums.categories[at]!),
     series: sums.series,
     values: sums.values.map((values) => Float64Array.from(kept, (at) => values[at]!)),
+    ...(sums.intervals
+      ? { intervals: sums.intervals.map((intervals) => kept.map((at) => intervals[at])) }
+      : {}),
   };
 }
 
@@ -75,6 +112,10 @@ class Bars implements Drawer {
   readonly zoom: "none" | "x";
   private readonly lying: boolean;
   private readonly stacked: boolean;
+  /** Each category has a value of one series alone. */
+  private readonly oneEach: boolean;
+  /** An interval is that of a category's whole bar. */
+  private readonly whole: boolean;
   private readonly known = new Map<string, Sums>();
   private categories = 0;
 
@@ -83,9 +124,12 @@ class Bars implements Drawer {
     private readonly category: Column,
     private readonly series: Column | undefined,
     private readonly measures: Column[],
+    private readonly parts: Column[],
   ) {
     this.lying = category.dictionary !== undefined;
-    this.stacked = flag(figure, "stacked");
+    this.oneEach = flag(figure, "one_each");
+    this.whole = parts.length > 0 || this.oneEach;
+    this.stacked = flag(figure, "stacked") || this.whole;
     const options = measures.map((column) => ({ value: column.name, label: column.title }));
     if (options.length > 1)
       this.choices.push({
@@ -96,7 +140,7 @@ class Bars implements Drawer {
         form: "buttons",
       });
     const count = this.sums(measures[0]!).series.length;
-    if (series && this.stacked && count > 1)
+    if (series && this.stacked && !this.whole && count > 1)
       this.switches.push({ id: "apart", label: "Side by side", initial: false });
     this.zoom =
       !this.lying && this.sums(measures[0]!).categories.length > mostStandingWithoutZoom ? "x" : "none";
@@ -109,7 +153,17 @@ class Bars implements Drawer {
   private sums(measure: Column): Sums {
     let sums = this.known.get(measure.name);
     if (!sums) {
-      sums = summed(this.figure, this.category, this.series, measure);
+      const ends = endsOf(this.figure, "low", "high", Math.max(0, this.measures.indexOf(measure)));
+      sums =
+        this.parts.length > 0
+          ? ofParts(this.figure, this.category, this.parts, ends)
+          : withIntervals(
+              this.figure,
+              summed(this.figure, this.category, this.series, measure),
+              this.category,
+              this.series,
+              ends,
+            );
       this.categories = sums.categories.length;
       if (this.lying) sums = largestOf(sums);
       this.known.set(measure.name, sums);
@@ -125,13 +179,19 @@ class Bars implements Drawer {
     if (!this.lying) return isNarrow(scene) ? 260 : 320;
     const sums = this.sums(this.measure(scene));
     const bars = this.isStacked(scene) ? 1 : sums.series.length;
-    return 44 + sums.categories.length * Math.max(26, 8 + 14 * bars);
+    const longest = Math.max(0, ...sums.categories.map((name) => name.length));
+    const lines = flag(this.figure, "long_labels")
+      ? Math.ceil((longest * letterWidth) / labelWidth(scene)) + 1
+      : 1;
+    return 44 + sums.categories.length * Math.max(26, 8 + 14 * bars, 4 + lineHeight * lines);
   }
 
   legend(scene: Scene) {
     const { series } = this.sums(this.measure(scene));
     const colours = coloursOf(series, scene.palette);
-    return this.series ? series.map((name) => ({ name, colour: colours.get(name)! })) : [];
+    return this.series || this.parts.length > 0
+      ? series.map((name) => ({ name, colour: colours.get(name)! }))
+      : [];
   }
 
   private largest(sums: Sums, scene: Scene): number {
@@ -142,8 +202,22 @@ class Bars implements Drawer {
         ? total(sums, at, scene.hidden)
         : Math.max(0, ...shown.map((values) => values[at]! || 0));
       largest = Math.max(largest, value);
+      for (const [index, each] of this.intervalsShown(sums, scene).entries())
+        if (this.whole || !scene.hidden.has(sums.series[index]!))
+          largest = Math.max(largest, each[at]?.high ?? 0);
     }
     return largest;
+  }
+
+  /** By series, or one of whole bars: of parts only where all are shown. */
+  private intervalsShown(sums: Sums, scene: Scene): (Interval | undefined)[][] {
+    const { intervals } = sums;
+    if (!intervals || (this.stacked && !this.whole)) return [];
+    if (this.oneEach) {
+      const shown = intervals.filter((_, index) => !scene.hidden.has(sums.series[index]!));
+      return [sums.categories.map((_, at) => shown.map((each) => each[at]).find(Boolean))];
+    }
+    return this.parts.length > 0 && scene.hidden.size > 0 ? [] : intervals;
   }
 
   note(): string | null {
@@ -161,7 +235,13 @@ class Bars implements Drawer {
       this.lying
         ? {
             inverse: true,
-            axisLabel: { width: isNarrow(scene) ? 116 : 210, overflow: "truncate", color: scene.palette.ink },
+            axisLabel: {
+              width: labelWidth(scene),
+              color: scene.palette.ink,
+              ...(flag(this.figure, "long_labels")
+                ? { overflow: "break", lineHeight, interval: 0, hideOverlap: false }
+                : { overflow: "truncate" }),
+            },
           }
         : {
             name: this.category.title,
@@ -182,26 +262,55 @@ class Bars implements Drawer {
 
   private bars(scene: Scene, sums: Sums, unit: string) {
     const colours = coloursOf(sums.series, scene.palette);
-    const stack = this.isStacked(scene) ? { stack: "all" } : {};
-    const bars: Record<string, unknown>[] = sums.series.flatMap((name, index) =>
-      scene.hidden.has(name)
-        ? []
-        : [
-            {
-              type: "bar",
-              name,
-              ...stack,
-              data: Array.from(sums.values[index]!, (value) => (Number.isNaN(value) ? "-" : value)),
-              itemStyle: { color: colours.get(name) },
-              barMaxWidth: this.lying ? 18 : 40,
-              barGap: "10%",
-              silent: true,
-              ...(this.lying && !this.isStacked(scene) ? { label: this.endLabel(scene, unit) } : {}),
-            },
-          ],
-    );
-    if (this.lying && this.isStacked(scene)) bars.push(this.totals(scene, sums, unit));
+    const intervals = this.intervalsShown(sums, scene);
+    const apart = !this.isStacked(scene);
+    const bars: Record<string, unknown>[] = sums.series.flatMap((name, index) => {
+      if (scene.hidden.has(name)) return [];
+      const stack = apart ? (intervals[index] ? { stack: name } : {}) : { stack: "all" };
+      const bar = {
+        type: "bar",
+        name,
+        ...stack,
+        data: Array.from(sums.values[index]!, (value) => (Number.isNaN(value) ? "-" : value)),
+        itemStyle: { color: colours.get(name) },
+        ...this.barShape(),
+        silent: true,
+        ...(this.lying && apart && !intervals[index] ? { label: this.endLabel(scene, unit) } : {}),
+      };
+      return this.lying && apart && intervals[index]
+        ? [bar, this.ends(scene, sums.values[index]!, intervals[index], name, unit)]
+        : [bar];
+    });
+    if (this.lying && !apart) {
+      const sum = Float64Array.from(sums.categories, (_, at) => total(sums, at, scene.hidden));
+      bars.push(this.ends(scene, sum, intervals[0] ?? [], "all", unit));
+    }
+    if (intervals.length > 0 && (!this.whole || !apart)) bars.push(this.whiskers(scene, sums, intervals));
     return bars;
+  }
+
+  private barShape() {
+    return { barMaxWidth: this.lying ? 18 : 40, barGap: "10%" };
+  }
+
+  private whiskers(scene: Scene, sums: Sums, intervals: (Interval | undefined)[][]) {
+    const shown = intervals.filter((_, index) => this.whole || !scene.hidden.has(sums.series[index]!));
+    return paintedSeries((window) => {
+      const rectangles: number[] = [];
+      const offsets = window.barOffsets(shown.length, this.barShape());
+      for (const [index, each] of shown.entries()) {
+        for (const [at, interval] of each.entries()) {
+          if (!interval) continue;
+          const [from, to] = [interval.low, interval.high].map((end) => {
+            const [x, y] = this.lying ? window.pixel(end, at) : window.pixel(at, end);
+            const away = offsets[index] ?? 0;
+            return (this.lying ? [x, y + away] : [x + away, y]) as [number, number];
+          });
+          rectangles.push(...whisker(from!, to!));
+        }
+      }
+      return [{ colour: scene.palette.ink, rectangles }];
+    });
   }
 
   private endLabel(scene: Scene, unit: string) {
@@ -210,14 +319,22 @@ class Bars implements Drawer {
     return { show: true, position: "right", color: scene.palette.muted, fontSize: 11, formatter };
   }
 
-  /** Bars of no length at the ends of the others, which carry the totals. */
-  private totals(scene: Scene, sums: Sums, unit: string) {
-    const all = sums.categories.map((_, at) => axisText(total(sums, at, scene.hidden), unit));
+  /** Bars that nobody sees, from the ends of the others to those of their intervals, which carry the numbers. */
+  private ends(
+    scene: Scene,
+    values: Float64Array,
+    intervals: (Interval | undefined)[],
+    stack: string,
+    unit: string,
+  ) {
+    const all = Array.from(values, (value) => (Number.isNaN(value) ? "" : axisText(value, unit)));
     const formatter = (item: { dataIndex: number }) => all[item.dataIndex] ?? "";
     return {
       type: "bar",
-      stack: "all",
-      data: all.map(() => 0),
+      stack,
+      data: Array.from(values, (value, at) => Math.max(0, (intervals[at]?.high ?? value) - value) || 0),
+      itemStyle: { color: "transparent" },
+      ...this.barShape(),
       silent: true,
       label: { show: true, position: "right", color: scene.palette.muted, fontSize: 11, formatter },
     };
@@ -230,10 +347,13 @@ class Bars implements Drawer {
     const category = sums.categories[at];
     if (category === undefined) return null;
     const colours = coloursOf(sums.series, scene.palette);
+    const intervals = this.intervalsShown(sums, scene);
     const lines = sums.series.flatMap((name, index) => {
       const value = sums.values[index]![at]!;
       if (scene.hidden.has(name) || Number.isNaN(value)) return [];
-      return [{ label: name, value: exactText(value, measure.unit), colour: colours.get(name)! }];
+      const own = { label: name, value: exactText(value, measure.unit), colour: colours.get(name)! };
+      const interval = this.whole ? undefined : intervals[index]?.[at];
+      return interval ? [own, intervalLine(interval, measure.unit)] : [own];
     });
     if (lines.length > 1 && this.isStacked(scene)) {
       lines.push({
@@ -242,13 +362,22 @@ class Bars implements Drawer {
         colour: "",
       });
     }
+    const interval = this.whole ? intervals[0]?.[at] : undefined;
+    if (interval) lines.push(intervalLine(interval, measure.unit));
     return { title: this.lying ? category : `${this.category.title} ${category}`, lines };
   }
 }
 
+const intervalLine = (interval: Interval, unit: string) => ({
+  label: "90 % interval",
+  value: intervalText(interval, unit),
+  colour: "",
+});
+
 export function bars(figure: Figure): Drawer | null {
   const category = columnNamed(figure, figure.options["category"]);
-  const measures = valueColumns(figure, "toggles", "value");
+  const parts = figure.options["parts"] ? valueColumns(figure, "parts", "") : [];
+  const measures = parts.length > 0 ? parts.slice(0, 1) : valueColumns(figure, "toggles", "value");
   if (!category || measures.length === 0) return null;
-  return new Bars(figure, category, columnNamed(figure, figure.options["series"]), measures);
+  return new Bars(figure, category, columnNamed(figure, figure.options["series"]), measures, parts);
 }

@@ -12,7 +12,9 @@ import {
 } from "./drawer";
 import { coloursOf, rampColour } from "./palette";
 import { type Column, columnNamed, type Figure, flag, numberAt, textAt, valueColumns } from "./report_data";
+import { paintedSeries } from "./rectangles";
 import { exactText } from "./units";
+import { type Ends, endsOf, intervalAt, intervalText, whisker } from "./whiskers";
 
 const mostColours = 8;
 
@@ -90,7 +92,14 @@ class Points implements Drawer {
     return this.series.map(({ name }) => ({ name, colour: colours.get(name)! }));
   }
 
+  /** The ends of the intervals of a column, where the figure has them. */
+  private ends(column: Column): Ends | undefined {
+    if (column === this.x) return endsOf(this.figure, "x_low", "x_high");
+    return endsOf(this.figure, "low", "high", this.measures.indexOf(column));
+  }
+
   private range(column: Column, hidden: Set<string>): [number, number] {
+    const ends = this.ends(column);
     let least = Number.POSITIVE_INFINITY;
     let most = Number.NEGATIVE_INFINITY;
     for (const { name, rows } of this.series) {
@@ -98,8 +107,9 @@ class Points implements Drawer {
       for (const row of rows) {
         const value = numberAt(column, row);
         if (Number.isNaN(value)) continue;
-        least = Math.min(least, value);
-        most = Math.max(most, value);
+        const interval = intervalAt(ends, row);
+        least = Math.min(least, interval?.low ?? value);
+        most = Math.max(most, interval?.high ?? value);
       }
     }
     return least <= most ? [least, most] : [0, 1];
@@ -107,7 +117,8 @@ class Points implements Drawer {
 
   private axisOf(scene: Scene, column: Column, log: boolean): Record<string, unknown> {
     const [least, most] = this.range(column, scene.hidden);
-    if (log && least > 0) return logAxis(scene, column.unit, least, most);
+    const base = Number(this.figure.options["log_base"] ?? 10);
+    if (log && least > 0) return logAxis(scene, column.unit, least, most, base);
     return measureAxis(scene, column.unit, most);
   }
 
@@ -155,6 +166,8 @@ class Points implements Drawer {
         silent: true,
         clip: true,
       }));
+    const whiskers = this.whiskers(scene, measure);
+    if (whiskers) series.push(whiskers);
     if (flag(this.figure, "diagonal")) series.push(this.diagonal(scene, measure));
     return {
       ...frame(scene, { outerBoundsContain: "all" }),
@@ -165,6 +178,27 @@ class Points implements Drawer {
       },
       series,
     };
+  }
+
+  private whiskers(scene: Scene, measure: Column) {
+    const [across, along] = [this.ends(this.x), this.ends(measure)];
+    if (!across && !along) return null;
+    const colours = this.colours(scene);
+    const shown = this.series.filter(({ name }) => !scene.hidden.has(name));
+    return paintedSeries((window) =>
+      shown.map(({ name, rows }) => {
+        const rectangles: number[] = [];
+        for (const row of rows) {
+          const [x, y] = [numberAt(this.x, row), numberAt(measure, row)];
+          if (Number.isNaN(x) || Number.isNaN(y)) continue;
+          const [lying, standing] = [intervalAt(across, row), intervalAt(along, row)];
+          if (lying) rectangles.push(...whisker(window.pixel(lying.low, y), window.pixel(lying.high, y)));
+          if (standing)
+            rectangles.push(...whisker(window.pixel(x, standing.low), window.pixel(x, standing.high)));
+        }
+        return { colour: (this.by ? colours.get(name) : undefined) ?? scene.palette.series[0]!, rectangles };
+      }),
+    );
   }
 
   /** Where both axes say the same. */
@@ -209,9 +243,15 @@ class Points implements Drawer {
       const value = exactText(numberAt(measure, row), measure.unit);
       lines.push(
         this.by ? { label: name, value, colour: colours.get(name)! } : { label: measure.title, value },
+        ...this.intervalLines(measure, row),
       );
     }
     return { title: `${this.x.title} ${exactText(nearest, this.x.unit)}`, lines };
+  }
+
+  private intervalLines(column: Column, row: number): TipLine[] {
+    const interval = intervalAt(this.ends(column), row);
+    return interval ? [{ label: "90 % interval", value: intervalText(interval, column.unit) }] : [];
   }
 
   private tipNear(scene: Scene, x: number, y: number, perX: number, perY: number) {
@@ -227,10 +267,10 @@ class Points implements Drawer {
     }
     if (best < 0) return null;
     const label = columnNamed(this.figure, this.figure.options["label"]) ?? this.by;
-    const lines = [this.x, measure].map((column) => ({
-      label: column.title,
-      value: exactText(numberAt(column, best), column.unit),
-    }));
+    const lines = [this.x, measure].flatMap((column) => [
+      { label: column.title, value: exactText(numberAt(column, best), column.unit) },
+      ...this.intervalLines(column, best),
+    ]);
     return { title: label ? textAt(label, best) : this.figure.title, lines };
   }
 }

@@ -34,10 +34,13 @@ export interface Window {
   height: number;
   /** The pixel of a point of the axes; a category counts from 0, its middle. */
   pixel(x: number, y: number): [number, number];
+  /** How far the middles of `count` bars are from the middle of their category. */
+  barOffsets(count: number, settings: Record<string, unknown>): number[];
 }
 
 interface RenderApi {
   coord(point: [number, number]): [number, number];
+  barLayout(settings: Record<string, unknown>): { offsetCenter: number }[];
 }
 interface RenderParams {
   coordSys: { x: number; y: number; width: number; height: number };
@@ -51,6 +54,7 @@ export function paintedSeries(paint: (window: Window) => Layer[]): Record<string
     encode: { x: [], y: [] },
     silent: true,
     clip: true,
+    z: 3,
     animation: false,
     renderItem(params: RenderParams, api: RenderApi) {
       const area = params.coordSys;
@@ -60,6 +64,8 @@ export function paintedSeries(paint: (window: Window) => Layer[]): Record<string
         width: area.width,
         height: area.height,
         pixel: (x, y) => api.coord([x, y]),
+        barOffsets: (count, settings) =>
+          api.barLayout({ count, ...settings }).map(({ offsetCenter }) => offsetCenter),
       });
       return {
         type: "group",

@@ -57,6 +57,7 @@ export function axisText(value: number, unit: string): string {
   if (!Number.isFinite(value)) return "-";
   if (unit === "bytes") return bytesText(value);
   if (unit === "ns") return timeText(value);
+  if (unit === "s") return timeText(value * 1e9);
   if (unit === "share") return `${short(100 * value)} %`;
   if (unit === "bytes_per_second") return bandwidthText(value);
   return unit === "" ? countText(value) : `${countText(value)} ${unit}`;
@@ -67,6 +68,7 @@ export function exactText(value: number, unit: string): string {
   if (!Number.isFinite(value)) return "-";
   if (unit === "bytes" && Math.abs(value) >= 1024) return `${bytesText(value)} (${withCommas(value)} bytes)`;
   if (unit === "ns" && Math.abs(value) >= 1e3) return `${timeText(value)} (${withCommas(value)} ns)`;
+  if (unit === "s") return `${timeText(value * 1e9)} (${withCommas(value)} s)`;
   if (unit === "") return withCommas(value);
   return axisText(value, unit);
 }

@@ -12,6 +12,9 @@ FigureResult cold_figure(const FigureInput& input) {
   if (input.summary.coverage.averaged_times) {
     return no_figure(no_times_reason(input.trace()));
   }
+  if (input.trace().provenance.source == Source::simulated) {
+    return no_figure("simulated iterations are steady ones; none is cold");
+  }
   if (cold.cold_ranks == 0) {
     return no_figure("no iteration of training is shown");
   }

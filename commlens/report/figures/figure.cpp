@@ -21,8 +21,9 @@ std::string number_cell(double value, const std::string& unit) {
   if (std::isnan(value)) {
     return "-";
   }
-  if (unit == "ns") {
-    return time_text(value);
+  if (unit == "ns" || unit == "s") {
+    constexpr double billion = 1e9;
+    return time_text(unit == "s" ? billion * value : value);
   }
   if (unit == "share") {
     return fmt::format("{:.1f} %", 100 * value);
@@ -33,7 +34,9 @@ std::string number_cell(double value, const std::string& unit) {
   }
   constexpr double largest_exact = 9007199254740992.0;  // 2^53
   const bool is_whole = value == std::floor(value) && std::fabs(value) < largest_exact;
-  return is_whole ? with_commas(static_cast<std::int64_t>(value)) : fmt::format("{:.4g}", value);
+  constexpr double most_with_fractions = 1000;
+  const bool is_large = std::fabs(value) >= most_with_fractions && std::fabs(value) < largest_exact;
+  return is_whole || is_large ? with_commas(std::llround(value)) : fmt::format("{:.4g}", value);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ constexpr std::int64_t k_no_value = std::numeric_limits<std::int64_t>::min();
 struct FigureColumn {
   std::string name;   // of the JSON key and the CSV column: "message_bytes", ends in its unit
   std::string title;  // for people: "message"
-  std::string unit;   // "bytes", "ns", "share" (of 1), "bytes_per_second", or empty: a count or a text
+  std::string unit;   // "bytes", "ns", "s", "share" (of 1), "bytes_per_second", or empty: a count or a text
   std::variant<std::vector<std::int64_t>, std::vector<double>, TextColumn> values;
   /// Ascending values, such as start times: stored as differences in the page.
   bool ascending = false;

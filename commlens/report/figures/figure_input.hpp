@@ -9,6 +9,7 @@
 #include "commlens/advice/advice.hpp"
 #include "commlens/compare/compare.hpp"
 #include "commlens/compare/explain.hpp"
+#include "commlens/report/documents/result_documents.hpp"
 #include "commlens/summary/statistics.hpp"
 #include "commlens/summary/stragglers.hpp"
 #include "commlens/trace/trace.hpp"
@@ -42,7 +43,8 @@ struct JobEquation {
 
 /// The input of all figures of a report. A figure whose input is missing reports the reason.
 struct FigureInput {
-  NamedTrace subject;                                         // the trace the report is about
+  ResultDocuments documents;                                  // what search and simulate have written
+  NamedTrace subject;                                         // the trace the report is about; null: none
   std::optional<std::pair<Iteration, Iteration>> iterations;  // of the subject, first and last; absent: all
   std::int64_t ranks_per_node = 0;                            // 0: not known
   Summary summary;                                            // of the subject, in those iterations

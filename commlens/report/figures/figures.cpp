@@ -6,6 +6,7 @@
 #include "commlens/report/figures/breakdown_figure.hpp"
 #include "commlens/report/figures/bubble_figure.hpp"
 #include "commlens/report/figures/calls_figure.hpp"
+#include "commlens/report/figures/choice_figures.hpp"
 #include "commlens/report/figures/cold_figure.hpp"
 #include "commlens/report/figures/coverage_figure.hpp"
 #include "commlens/report/figures/differences_figure.hpp"
@@ -20,6 +21,8 @@
 #include "commlens/report/figures/provenance_figure.hpp"
 #include "commlens/report/figures/recommendations_figure.hpp"
 #include "commlens/report/figures/runs_figure.hpp"
+#include "commlens/report/figures/search_figures.hpp"
+#include "commlens/report/figures/simulated_figures.hpp"
 #include "commlens/report/figures/sizes_figure.hpp"
 #include "commlens/report/figures/slow_ranks_figure.hpp"
 #include "commlens/report/figures/timeline_figure.hpp"
@@ -28,6 +31,8 @@
 namespace commlens {
 namespace {
 
+constexpr std::string_view k_found = "Layouts found";
+constexpr std::string_view k_simulated = "Simulated iteration";
 constexpr std::string_view k_overview = "Overview";
 constexpr std::string_view k_volume = "What is communicated";
 constexpr std::string_view k_time = "When, and who waits";
@@ -35,7 +40,16 @@ constexpr std::string_view k_against = "Side by side";
 constexpr std::string_view k_advice = "What to change";
 constexpr std::string_view k_sources = "Where the numbers come from";
 
-constexpr std::array<FigureEntry, 21> k_entries = {{
+constexpr std::array<FigureEntry, 30> k_entries = {{
+    {"search", "The search at a glance", k_found, search_figure, FigureSource::layouts},
+    {"layouts", "Fastest layouts", k_found, layouts_figure, FigureSource::layouts},
+    {"front", "Time and memory", k_found, front_figure, FigureSource::layouts},
+    {"binding", "What binds the fastest", k_found, binding_figure, FigureSource::layouts},
+    {"changes", "One change of the fastest", k_found, changes_figure, FigureSource::layouts},
+    {"retimed", "Closed form and simulation", k_found, retimed_figure, FigureSource::layouts},
+    {"scaling", "Scaling", k_found, scaling_figure, FigureSource::scaling},
+    {"simulated", "The simulation at a glance", k_simulated, simulated_figure, FigureSource::simulated},
+    {"simulated-time", "Where the time goes", k_simulated, simulated_time_figure, FigureSource::simulated},
     {"overview", "The trace at a glance", k_overview, overview_figure},
     {"runs", "What was given", k_overview, runs_figure},
     {"breakdown", "Breakdown by op, group and phase", k_volume, breakdown_figure},
@@ -66,6 +80,20 @@ void check(const Figure& figure) {
   }
 }
 
+bool has_source(const FigureInput& input, FigureSource source) {
+  switch (source) {
+    case FigureSource::trace:
+      return input.subject.trace != nullptr;
+    case FigureSource::layouts:
+      return input.documents.layouts.has_value();
+    case FigureSource::scaling:
+      return input.documents.scaling.has_value();
+    case FigureSource::simulated:
+      return input.documents.simulated.has_value();
+  }
+  return false;
+}
+
 }  // namespace
 
 std::span<const FigureEntry> figure_entries() { return k_entries; }
@@ -73,6 +101,9 @@ std::span<const FigureEntry> figure_entries() { return k_entries; }
 std::vector<MadeFigure> make_figures(const FigureInput& input) {
   std::vector<MadeFigure> made;
   for (const FigureEntry& entry : k_entries) {
+    if (!has_source(input, entry.source)) {
+      continue;
+    }
     made.push_back({&entry, entry.make(input)});
     if (FigureResult& figure = made.back().figure) {
       figure->id = entry.id;

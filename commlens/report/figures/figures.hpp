@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,12 +10,17 @@
 
 namespace commlens {
 
+/// What a figure shows: a trace, or what a verb has written. Figures of what was not given are not in a
+/// report.
+enum class FigureSource : std::uint8_t { trace, layouts, scaling, simulated };
+
 /// One figure of the list: its section in the report, and the function that makes it.
 struct FigureEntry {
   std::string_view id;
   std::string_view title;
   std::string_view section;
   FigureResult (*make)(const FigureInput& input);
+  FigureSource source = FigureSource::trace;
 };
 
 /// The list of figures, in the order of the report; entries of a section are consecutive.
@@ -26,7 +32,7 @@ struct MadeFigure {
   FigureResult figure;
 };
 
-/// Every figure of the list for `input`; each with the entry's id and title.
+/// Every figure of the list of what `input` has; each with the entry's id and title.
 std::vector<MadeFigure> make_figures(const FigureInput& input);
 
 }  // namespace commlens

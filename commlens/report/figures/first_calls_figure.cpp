@@ -12,6 +12,9 @@ FigureResult first_calls_figure(const FigureInput& input) {
   if (!has_times(input.trace())) {
     return no_figure(no_times_reason(input.trace()));
   }
+  if (input.trace().provenance.source == Source::simulated) {
+    return no_figure("simulated iterations are steady ones; no call of them makes connections");
+  }
   if (std::none_of(rows.begin(), rows.end(), [](const FirstCallRow& row) { return row.compared > 0; })) {
     return no_figure("no first call of a group has a later one alike");
   }

@@ -8,6 +8,7 @@
 
 #include "commlens/base/sums.hpp"
 #include "commlens/report/figures/labels.hpp"
+#include "commlens/report/timing_report.hpp"
 #include "commlens/report/vocabulary.hpp"
 #include "commlens/summary/overlap_totals.hpp"
 
@@ -85,6 +86,9 @@ FigureResult overlap_figure(const FigureInput& input) {
   }
   if (has_unknown && !has_iteration(rows, k_unknown_iteration)) {
     figure.notes.emplace_back("Calls and computing of unknown iterations are skipped.");
+  }
+  if (all_know && input.trace().provenance.source == Source::simulated) {
+    figure.notes.push_back(fmt::format("{}.", k_simulated_exposed));
   }
   if (all_know && input.trace().provenance.progress == false) {
     figure.notes.emplace_back(
