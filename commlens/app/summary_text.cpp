@@ -23,7 +23,8 @@ SummaryTables tables_of(const SummaryView& view) {
           .rows = summary.rows,
           .ranks = summary.ranks,
           .by_node = view.options.ranks_per_node > 0,
-          .link = view.link};
+          .link = view.link,
+          .by_size = view.options.by_size};
 }
 
 std::string calls_text(std::int64_t calls) {
@@ -136,12 +137,19 @@ std::vector<SummaryBlock> summary_blocks(const SummaryView& view, const TextStyl
   const Summary& summary = view.subject.summary;
   const SummaryTables tables = tables_of(view);
   const std::string scope = view.scope() + (view.options.rank ? "" : " together");
-  return {
-      {fmt::format("per op and group, {}", scope), volumes_text(tables, style)},
-      {fmt::format("time in calls, {}", scope), times_text(tables, style)},
+  std::vector<SummaryBlock> blocks;
+  if (view.options.by_size) {
+    blocks = {{fmt::format("per op, group and message size, {}", scope), sizes_text(tables, style)}};
+  } else {
+    blocks = {{fmt::format("per op and group, {}", scope), volumes_text(tables, style)},
+              {fmt::format("time in calls, {}", scope), times_text(tables, style)}};
+  }
+  const SummaryBlock others[] = {
       {fmt::format("message sizes, {}", scope), histogram_text(summary.sizes, style)},
       {cold_title(summary.cold), cold_text(trace, summary.cold, style)},
       {"first call of a rank on a group against later ones", first_calls_text(trace, summary.cold, style)}};
+  blocks.insert(blocks.end(), std::begin(others), std::end(others));
+  return blocks;
 }
 
 std::string summary_text(const SummaryView& view, const TextStyle& style) {
