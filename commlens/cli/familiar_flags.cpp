@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "commlens/config/map_reader.hpp"
-
 namespace commlens {
 namespace {
 
@@ -71,6 +69,16 @@ constexpr FamiliarFlags k_familiar[] = {
     {"--csv", "--format csv"},
     {"--out --out-dir --output-dir --output-file", "--output"}};
 
+bool has_name(std::string_view names, std::string_view name) {
+  for (std::size_t at = names.find(name); at != std::string_view::npos; at = names.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    if ((at == 0 || names[at - 1] == ' ') && (end == names.size() || names[end] == ' ')) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string familiar_flag(std::string_view name, const std::function<bool(std::string_view)>& has) {
@@ -79,7 +87,7 @@ std::string familiar_flag(std::string_view name, const std::function<bool(std::s
     return letter == '_' ? '-' : static_cast<char>(std::tolower(letter));
   });
   for (const FamiliarFlags& row : k_familiar) {
-    if (is_one_of(spelled, row.names) && has(row.meant.substr(0, row.meant.find(' ')))) {
+    if (has_name(row.names, spelled) && has(row.meant.substr(0, row.meant.find(' ')))) {
       return std::string(row.meant);
     }
   }
