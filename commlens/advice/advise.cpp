@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "commlens/advice/topics.hpp"
+#include "commlens/frameworks/fitting.hpp"
 #include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 
 namespace commlens {
 namespace {
@@ -27,9 +29,9 @@ std::string advised_framework_names() {
 
 Result<Advice> advise(const Job& job, const Trace* trace, const AdviceOptions& options) {
   if (!has_settings(rules_of(job))) {
-    return failure(fmt::format(
-        "the {} rules give volumes rather than calls, of which nothing can be advised; use --framework {}",
-        job.framework, advised_framework_names()));
+    const auto refused = not_covered(fmt::format(
+        "the {} rules give volumes rather than calls, of which nothing can be advised", job.framework));
+    return tl::unexpected(with_fitting_frameworks(refused.value(), job, {}));
   }
   Result<Study> study = Study::of(job, trace, options);
   if (!study) {

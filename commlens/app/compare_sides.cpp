@@ -59,7 +59,7 @@ Result<std::optional<std::int64_t>> logged_iterations(const std::optional<Iterat
     return std::nullopt;
   }
   if (range->first > 0 || range->second < 0 || range->second == INT32_MAX) {
-    return failure("--iterations: a printed log counts from the start of the run; write 0-LAST");
+    return failure("--iteration: a printed log counts from the start of the run; write 0-LAST");
   }
   return std::int64_t{range->second} + 1;
 }
@@ -170,7 +170,7 @@ Result<void> predict_side(Side& side, const Side& other, const Overrides& overri
   const bool has_whole_job = !other.is_config() && has_calls(other.trace) && other.trace.iterations().empty();
   if (has_whole_job && (!range || range->second - range->first >= k_most_iterations)) {
     return failure(fmt::format(
-        "{}: it does not say which iteration a call is of; say how many ran, as --iterations -1-9 for "
+        "{}: it does not say which iteration a call is of; say how many ran, as --iteration -1-9 for "
         "initialisation and ten, at most {}, or look at it with commlens summary",
         other.argument, k_most_iterations));
   }
@@ -179,7 +179,7 @@ Result<void> predict_side(Side& side, const Side& other, const Overrides& overri
   if (iterations.empty() && range && !other.trace.iterations().empty()) {
     return failure(fmt::format(
         "no requested iteration is in both: {} is a configuration, predicted for any iteration, but {} has "
-        "{}; change --iterations",
+        "{}; change --iteration",
         side.argument, other.argument, to_text(other.trace.iterations())));
   }
   side.trace = plan->trace_of(iterations);

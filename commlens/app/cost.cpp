@@ -56,7 +56,7 @@ Result<TimedCall> call_of(const CostRequest& request, const Machine& machine) {
     const auto most = static_cast<std::int64_t>(machine.ranks_per_node.value);
     const std::int64_t per_node = request.ranks_per_node > 0 ? request.ranks_per_node : most;
     if (per_node > most) {
-      return failure(fmt::format("--ranks-per-node {}: a node of {} has {}", per_node, machine.name, most));
+      return failure(fmt::format("--gpus-per-node {}: a node of {} has {}", per_node, machine.name, most));
     }
     if (request.ranks > per_node && request.ranks % per_node != 0) {
       return failure(

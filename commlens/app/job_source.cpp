@@ -2,20 +2,26 @@
 
 #include <fmt/format.h>
 
+#include "commlens/frameworks/fitting.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/planner.hpp"
 
 namespace commlens {
 
 Result<Plan> Planner::plan(const Job& job, const Overrides& overrides, std::optional<Rank> only) {
-  Result<Job> changed =
-      with_overrides(job, overrides).and_then([](Job open) { return validated(std::move(open)); });
-  if (!changed) {
-    return tl::unexpected(changed.error());
+  std::vector<std::string> warnings;
+  Result<Plan> plan = with_overrides(job, overrides)
+                          .and_then([](Job open) { return validated(std::move(open)); })
+                          .and_then([&](const Job& valid) {
+                            warnings = valid.warnings;
+                            return make_plan(valid, only);
+                          });
+  pass_on(plan ? plan->job.warnings : warnings);
+  if (plan) {
+    return plan;
   }
-  Result<Plan> plan = make_plan(*changed, only);
-  pass_on(plan ? plan->job.warnings : changed->warnings);
-  return plan;
+  return tl::unexpected(names_others_ ? with_fitting_frameworks(plan.error(), job, overrides)
+                                      : of_these_rules(plan.error()));
 }
 
 void Planner::pass_on(const std::vector<std::string>& warnings) {

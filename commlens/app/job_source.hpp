@@ -15,7 +15,10 @@ namespace commlens {
 /// Plans jobs and passes their warnings on, each once.
 class Planner {
  public:
-  explicit Planner(Events events) : events_(std::move(events)) {}
+  /// `names_others`: errors say which rule sets take a job that its own do not cover, which takes a plan
+  /// each.
+  explicit Planner(Events events, bool names_others = true)
+      : events_(std::move(events)), names_others_(names_others) {}
 
   /// The job with the flags applied and checked, planned. `only`: the class of that rank alone.
   Result<Plan> plan(const Job& job, const Overrides& overrides, std::optional<Rank> only = std::nullopt);
@@ -24,6 +27,7 @@ class Planner {
   void pass_on(const std::vector<std::string>& warnings);
 
   Events events_;
+  bool names_others_;
   std::set<std::string> warned_;
 };
 

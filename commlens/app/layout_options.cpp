@@ -6,6 +6,8 @@
 
 #include "commlens/base/text.hpp"
 #include "commlens/comm/mesh.hpp"
+#include "commlens/frameworks/fitting.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 namespace {
@@ -86,8 +88,10 @@ constexpr std::array<LayoutOption, 31> k_options = {{
     {"--tp", "N", "Tensor-parallel degree", set_count<&Overrides::tp>},
     {"--sp", "on|off", "Sequence parallelism over the tensor group", set_sequence_parallel},
     {"--pp", "N", "Pipeline stages", set_count<&Overrides::pp>},
-    {"--cp", "N", "Context-parallel degree", set_count<&Overrides::cp>},
-    {"--ep", "N", "Expert-parallel degree", set_count<&Overrides::ep>},
+    {"--cp", "N", "Context-parallel degree", set_count<&Overrides::cp>,
+     &FrameworkRules::has_context_parallelism},
+    {"--ep", "N", "Expert-parallel degree", set_count<&Overrides::ep>,
+     &FrameworkRules::has_expert_parallelism},
     {"--rank-order", "AXES", "How ranks are numbered, the fastest axis first, such as tp-cp-ep-pp-dp",
      set_rank_order},
     {"--zero", "0|1|2|3", "ZeRO stage", set_zero},
@@ -144,6 +148,19 @@ Result<std::vector<Combination>> combined(const std::vector<Combination>& combin
 }  // namespace
 
 std::span<const LayoutOption> layout_options() { return k_options; }
+
+std::string help_of(const LayoutOption& option) {
+  if (option.is_covered == nullptr) {
+    return option.help;
+  }
+  std::vector<std::string_view> names;
+  for (const FrameworkRules& rules : frameworks()) {
+    if (rules.*option.is_covered) {
+      names.push_back(rules.name);
+    }
+  }
+  return fmt::format("{}: {}", option.help, listed_names(std::move(names)));
+}
 
 std::vector<std::string> comma_list(std::string_view text) {
   std::vector<std::string> values;

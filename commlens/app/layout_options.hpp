@@ -11,6 +11,8 @@
 
 namespace commlens {
 
+struct FrameworkRules;
+
 /// A setting of layout, batch or model that every verb with a configuration takes, with its name and help
 /// text on the command line.
 struct LayoutOption {
@@ -18,7 +20,12 @@ struct LayoutOption {
   const char* value;  // what its value is, "N"; empty: it has none
   const char* help;
   Result<void> (*set)(Overrides&, std::string_view value);
+  bool FrameworkRules::* is_covered =
+      nullptr;  // by which rule sets; null: by all, or by some at some versions
 };
+
+/// Its help, with the rule sets that have it where that is not all of them.
+std::string help_of(const LayoutOption& option);
 
 /// All of them, in the order of the help text.
 std::span<const LayoutOption> layout_options();

@@ -178,7 +178,7 @@ Result<Sweep> sweep(const SweepRequest& request) {
   Sweep result;
   result.head = {jobs->front().job.model.name, view.iteration, std::string(accounting_text(view.accounting)),
                  view.rank.value_or(Rank{0}).value, view.ranks_per_node > 0};
-  Planner planner(request.events);
+  Planner planner(request.events, request.combinations.size() * jobs->size() == 1);
   {
     Task task(request.events, "predicting",
               static_cast<std::int64_t>(jobs->size() * request.combinations.size()));

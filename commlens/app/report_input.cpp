@@ -80,7 +80,7 @@ Result<void> predict_alone(Side& side, const Overrides& overrides, const std::op
   }
   if (last - first >= k_most_predicted + steady + 2) {
     return failure(
-        fmt::format("--iterations: {} are more than a report shows of a prediction, whose iterations repeat; "
+        fmt::format("--iteration: {} are more than a report shows of a prediction, whose iterations repeat; "
                     "ask for at most {}",
                     last - first + 1, k_most_predicted));
   }
@@ -325,7 +325,7 @@ Result<std::unique_ptr<ReportMaterial>> trace_material(const ReportRequest& requ
   material->input = figure_input(named(subject, material->sides), range, request.ranks_per_node);
   if (range && material->input.summary.calls == 0 && !subject.trace.streams.empty()) {
     return failure(
-        fmt::format("--iterations {}: {} has no calls in them", range_text(*range), subject.argument));
+        fmt::format("--iteration {}: {} has no calls in them", range_text(*range), subject.argument));
   }
   material->input.all.clear();
   for (const Side& side : material->sides) {

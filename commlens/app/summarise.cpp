@@ -48,10 +48,10 @@ class Iterations {
 
   tl::unexpected<Error> none_in(const std::string& wanted) const {
     return first_ > last_
-               ? failure(fmt::format("--iterations {}: the trace does not say which iteration a call is of",
+               ? failure(fmt::format("--iteration {}: the trace does not say which iteration a call is of",
                                      wanted))
-               : failure(fmt::format("--iterations {}: the trace has iterations {} to {}", wanted, first_,
-                                     last_));
+               : failure(
+                     fmt::format("--iteration {}: the trace has iterations {} to {}", wanted, first_, last_));
   }
 
  private:

@@ -23,7 +23,8 @@ SummaryTables tables_of(const SummaryView& view) {
           .rows = summary.rows,
           .ranks = summary.ranks,
           .by_node = view.options.ranks_per_node > 0,
-          .link = view.link};
+          .link = view.link,
+          .by_size = view.options.by_size};
 }
 
 std::string calls_text(std::int64_t calls) {
@@ -144,10 +145,14 @@ std::vector<SummaryBlock> summary_blocks(const SummaryView& view, const TextStyl
   const Summary& summary = view.subject.summary;
   const SummaryTables tables = tables_of(view);
   const std::string scope = view.scope() + (view.options.rank ? "" : " together");
-  std::vector<SummaryBlock> blocks = {
-      {fmt::format("per op and group, {}", scope), volumes_text(tables, style)},
-      {fmt::format("time in calls, {}", scope), times_text(tables, style)},
-      {fmt::format("message sizes, {}", scope), histogram_text(summary.sizes, style)}};
+  std::vector<SummaryBlock> blocks;
+  if (view.options.by_size) {
+    blocks = {{fmt::format("per op, group and message size, {}", scope), sizes_text(tables, style)}};
+  } else {
+    blocks = {{fmt::format("per op and group, {}", scope), volumes_text(tables, style)},
+              {fmt::format("time in calls, {}", scope), times_text(tables, style)}};
+  }
+  blocks.push_back({fmt::format("message sizes, {}", scope), histogram_text(summary.sizes, style)});
   if (may_be_cold(view)) {
     blocks.push_back({cold_title(summary.cold), cold_text(trace, summary.cold, style)});
     blocks.push_back(

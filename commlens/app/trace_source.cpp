@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/app/job_source.hpp"
 #include "commlens/app/result_files.hpp"
 #include "commlens/base/text.hpp"
 #include "commlens/base/units.hpp"
@@ -39,6 +40,15 @@ bool is_config(const std::string& argument) {
 bool some_importer_knows(const std::string& argument, const std::string& head) {
   return std::any_of(formats::importers().begin(), formats::importers().end(),
                      [&](const formats::Importer& importer) { return importer.sniff(argument, head); });
+}
+
+/// What a configuration without a model, or one that its rules refuse, does not get.
+std::string hint_to_predict(const std::string& argument) {
+  const bool is_predicted =
+      read_config({argument}, "")
+          .and_then([](const Job& job) { return Planner({}, false).plan(job, {}, Rank{0}); })
+          .has_value();
+  return is_predicted ? fmt::format("; try commlens predict {}", argument) : "";
 }
 
 Result<Iteration> parse_iteration(std::string_view text) {
@@ -89,8 +99,8 @@ Result<Trace> open_trace(const Events& events, const std::string& argument) {
   }
   if (!names_trace(argument)) {
     return is_config(argument)
-               ? failure(fmt::format("{} is a configuration, not a trace; try commlens predict {}", argument,
-                                     argument))
+               ? failure(
+                     fmt::format("{} is a configuration, not a trace{}", argument, hint_to_predict(argument)))
                : failure(fmt::format("{}: no such file or directory; check the path", argument));
   }
   std::string cut_off;
@@ -177,7 +187,7 @@ Result<std::optional<IterationRange>> iteration_range(const std::string& text) {
   const Result<Iteration> first = parse_iteration(std::string_view(text).substr(0, dash));
   if (!first) {
     return failure(
-        fmt::format("--iterations {}: {}; write FIRST-LAST or FIRST-", text, first.error().message));
+        fmt::format("--iteration {}: {}; write FIRST-LAST or FIRST-", text, first.error().message));
   }
   if (dash == std::string::npos) {
     return IterationRange{*first, *first};
@@ -187,7 +197,7 @@ Result<std::optional<IterationRange>> iteration_range(const std::string& text) {
   }
   const Result<Iteration> last = parse_iteration(std::string_view(text).substr(dash + 1));
   if (!last || *last < *first) {
-    return failure(fmt::format("--iterations {}: {}; write FIRST-LAST or FIRST-", text,
+    return failure(fmt::format("--iteration {}: {}; write FIRST-LAST or FIRST-", text,
                                last ? "the last comes before the first" : last.error().message));
   }
   return IterationRange{*first, *last};

@@ -39,10 +39,10 @@ std::int64_t ranks_of_job(const Trace& trace);
 /// Fails, for --gpus-per-node, if the members of the trace's groups are not known.
 Result<void> check_groups_are_known(const Trace& trace);
 
-/// --iterations FIRST-[LAST]: "0-9", "3-" (to the end), "-1-", "4". Absent for an empty text.
+/// --iteration FIRST-[LAST]: "0-9", "3-" (to the end), "-1-", "4". Absent for an empty text.
 using IterationRange = std::pair<Iteration, Iteration>;
 Result<std::optional<IterationRange>> iteration_range(const std::string& text);
-/// The range as --iterations takes it.
+/// The range as --iteration takes it.
 std::string range_text(const IterationRange& range);
 
 }  // namespace commlens

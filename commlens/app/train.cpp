@@ -145,7 +145,7 @@ Result<Prepared> prepare(const Events& events, const TrainRequest& request,
                     request.config.front()));
   }
   job->model.rotary_fraction = request.rotary_fraction.value_or(job->model.rotary_fraction);
-  Result<Plan> plan = Planner(events).plan(*job, overrides);
+  Result<Plan> plan = Planner(events, false).plan(*job, overrides);
   if (!plan) {
     return tl::unexpected(plan.error());
   }

@@ -76,6 +76,19 @@ std::size_t total(const std::vector<std::size_t>& widths) {
   return sum == 0 ? 0 : sum - k_gap;
 }
 
+/// Bytes of a character at the start of the text that changes the direction of what follows, or its line;
+/// 0 for another one.
+std::size_t turning_bytes(std::string_view text) {
+  constexpr std::string_view turning[] = {"\u061C",  // Arabic letter mark
+                                          "\u200E", "\u200F", "\u202A", "\u202B",
+                                          "\u202C", "\u202D", "\u202E",  // marks, embeddings, overrides
+                                          "\u2066", "\u2067", "\u2068", "\u2069",  // isolates
+                                          "\u2028", "\u2029", "\uFEFF"};  // separators, byte order mark
+  const auto* const found = std::find_if(std::begin(turning), std::end(turning),
+                                         [&](std::string_view one) { return text.starts_with(one); });
+  return found == std::end(turning) ? 0 : found->size();
+}
+
 std::string line_of(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
                     const std::vector<Column>& columns) {
   std::string line;
@@ -91,6 +104,10 @@ std::string line_of(const std::vector<std::string>& cells, const std::vector<std
 
 }  // namespace
 
+std::string shown_foreign(std::string text, std::size_t width) {
+  return cut_to(printable(std::move(text)), width);
+}
+
 std::string printable(std::string text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     const auto byte = static_cast<unsigned char>(text[at]);
@@ -99,6 +116,8 @@ std::string printable(std::string text) {
       text[at] = '?';
     } else if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F
       text.replace(at, 2, "?");
+    } else if (const std::size_t bytes = turning_bytes(std::string_view(text).substr(at)); bytes > 0) {
+      text.replace(at, bytes, "?");
     }
   }
   return text;
@@ -166,14 +185,14 @@ std::string_view name_of(ColumnUnit unit) {
 
 std::string Cell::text(ColumnUnit unit) const {
   if (shown_) {
-    return printable(*shown_);
+    return shown_foreign(*shown_);
   }
   return std::visit(
       Overloads{[](std::monostate) { return std::string(); },
                 [](bool value) { return std::string(value ? "yes" : "no"); },
                 [&](std::int64_t value) { return number_text(value, unit); },
                 [&](double value) { return number_text(value, unit); },
-                [](const std::string& value) { return printable(value); },
+                [](const std::string& value) { return shown_foreign(value); },
                 [](const auto& list) { return printable(fmt::format("{}", fmt::join(list, ", "))); }},
       value_);
 }

@@ -180,8 +180,15 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-/// Foreign text with its control characters as '?'.
+/// Foreign text with its control characters, and those that turn the direction of what follows, as '?'.
 std::string printable(std::string text);
+
+/// Columns of the longest name, and of the longest text of any kind, that people are shown; outputs for
+/// programs have all of it.
+constexpr std::size_t k_widest_name = 60;
+constexpr std::size_t k_widest_text = 1000;
+/// Foreign text as people are shown it in tables, charts and legends: printable, cut to a width.
+std::string shown_foreign(std::string text, std::size_t width = k_widest_text);
 
 /// Columns a text takes on a terminal: its code points.
 std::size_t display_width(std::string_view text);

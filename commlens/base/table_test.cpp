@@ -118,5 +118,23 @@ TEST(InColour, IsPlainUnlessAsked) {
   EXPECT_EQ(in_colour("x", Colour::red, {.colour = true}), "\033[31mx\033[0m");
 }
 
+TEST(Printable, ReplacesWhatTurnsTheDirectionOrTheLine) {
+  EXPECT_EQ(printable("a\u202Eb\u2066c\u2069d\u200Fe\u061Cf\u2028g"), "a?b?c?d?e?f?g");
+  EXPECT_EQ(printable("größe 大きさ … ← €"), "größe 大きさ … ← €");
+}
+
+TEST(ShownForeign, IsCutToItsWidth) {
+  EXPECT_EQ(shown_foreign(std::string(10'000, 'x'), 8), "xxxxxxx…");
+  EXPECT_EQ(shown_foreign("\u202Ename"), "?name");
+  EXPECT_EQ(display_width(shown_foreign(std::string(10'000, 'x'))), k_widest_text);
+}
+
+TEST(Table, ShowsForeignTextsShortened) {
+  Table table({Column{.key = "name", .title = "name"}});
+  table.add({std::string(10'000, 'x')});
+  EXPECT_EQ(display_width(table.text({})), 4 + 1 + k_widest_text + 1);
+  EXPECT_EQ(table.csv().size(), 5u + 10'000u + 1u);
+}
+
 }  // namespace
 }  // namespace commlens

@@ -140,8 +140,12 @@ TEST_F(Advise, NamesThatAreNotUtf8MakeValidJson) {
 
 TEST_F(Advise, RegressionRefusesFlagsThatChooseCallsAndTheHelpDoesNotRepeatIt) {
   const std::string a = recorded("a.jsonl", 4, 1000);
-  for (const std::vector<std::string>& flag : std::vector<std::vector<std::string>>{
-           {"--order"}, {"--tp", "2"}, {"--iterations", "0-"}, {"--framework", "paper"}}) {
+  for (const std::vector<std::string>& flag :
+       std::vector<std::vector<std::string>>{{"--order"},
+                                             {"--tp", "2"},
+                                             {"--iteration", "0-"},
+                                             {"--iterations", "0-"},
+                                             {"--framework", "paper"}}) {
     for (const bool before : {true, false}) {
       std::vector<std::string> words = {"compare", a, a};
       words.insert(words.end(), flag.begin(), flag.end());

@@ -121,10 +121,13 @@ Action declare_calibrate(CLI::App& verb) {
   verb.add_option("--library", request.library,
                   "What was measured, where the files do not say (default: nccl)")
       ->type_name("NAME[:VERSION]");
-  verb.add_option("--ranks-per-node", request.ranks_per_node,
+  verb.add_option("--gpus-per-node", request.ranks_per_node,
                   "Of outputs that do not say (default: as many as a node has)")
       ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
-      ->type_name("K");
+      ->type_name("N");
+  verb.add_option("--ranks-per-node", request.ranks_per_node)
+      ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
+      ->group("");  // as it was called
   verb.add_option("--shape-from", request.shape_from,
                   "Take the dependence on the number of ranks from this machine")
       ->type_name("NAME|FILE");

@@ -93,9 +93,7 @@ Action declare_compare(CLI::App& verb) {
   const char* side = "A configuration (it is predicted), a native trace, or a file that import reads";
   verb.add_option("A", flags->a, side)->required();
   verb.add_option("B", flags->b, side)->required();
-  verb.add_option("--iterations", flags->iterations,
-                  "Only these (-1 is initialisation); default: those both have")
-      ->type_name("FIRST-[LAST]");
+  declare_iteration(verb, flags->iterations, "Only these (-1 is initialisation); default: those both have");
   verb.add_option("--ignore-op", flags->ignored, "Leave this op out, may be repeated; barriers always are")
       ->type_name("OP")
       ->expected(1)

@@ -82,10 +82,13 @@ Action declare_cost(CLI::App& verb) {
       ->required()
       ->check(between(std::int64_t{1}, std::int64_t{1} << 24))
       ->type_name("N");
-  verb.add_option("--ranks-per-node", request.ranks_per_node,
+  verb.add_option("--gpus-per-node", request.ranks_per_node,
                   "Ranks of the group on each node (default: as many as a node has)")
       ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
-      ->type_name("K");
+      ->type_name("N");
+  verb.add_option("--ranks-per-node", request.ranks_per_node)
+      ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
+      ->group("");  // as it was called
   verb.add_option("--bytes", flags->bytes, "Message sizes; 512..512MiB: doubled from the first to the last")
       ->required()
       ->type_name("LIST");

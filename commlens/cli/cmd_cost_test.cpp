@@ -75,8 +75,8 @@ TEST(CostVerb, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(refused(cost_words({"--machine", "dgx_h100", "--ranks", "12", "--bytes", "1MiB"})),
             "--ranks 12: is no multiple of the 8 ranks of a node");
   EXPECT_EQ(refused(cost_words(
-                {"--machine", "dgx_h100", "--ranks", "16", "--ranks-per-node", "16", "--bytes", "1MiB"})),
-            "--ranks-per-node 16: a node of dgx_h100 has 8");
+                {"--machine", "dgx_h100", "--ranks", "16", "--gpus-per-node", "16", "--bytes", "1MiB"})),
+            "--gpus-per-node 16: a node of dgx_h100 has 8");
   EXPECT_EQ(refused(cost_words({"--machine", "vista_gh200", "--ranks", "601", "--bytes", "1MiB"})),
             "601 nodes: vista_gh200 has 600");
   EXPECT_EQ(

@@ -78,8 +78,7 @@ Action declare_report(CLI::App& verb) {
       ->type_name("DIR");
   verb.add_option("--title", flags->title, "Title of the page")->type_name("TEXT");
   verb.add_flag("--force", flags->force, "Overwrite a file that is no report");
-  verb.add_option("--iterations", flags->iterations, "Only these (-1 is initialisation)")
-      ->type_name("FIRST-[LAST]");
+  declare_iteration(verb, flags->iterations, "Only these (-1 is initialisation)");
   verb.add_option("--framework", flags->framework,
                   "Whose rules predict a configuration; NAME,NAME for one each")
       ->type_name("NAME");

@@ -250,7 +250,7 @@ TEST_F(Report, RefusesWhatMakesNoSense) {
     return outcome.err;
   };
   EXPECT_NE(error_of({calls, "--zero", "1"}).find("only traces were given"), std::string::npos);
-  EXPECT_NE(error_of({calls, "--iterations", "7"}).find("--iterations 7"), std::string::npos);
+  EXPECT_NE(error_of({calls, "--iteration", "7"}).find("--iteration 7"), std::string::npos);
   EXPECT_NE(error_of({calls, "-o", path("")}).find("is a directory"), std::string::npos);
   EXPECT_NE(error_of({calls, "--data", calls}).find("is a file"), std::string::npos);
   EXPECT_NE(error_of({"nothing.jsonl"}).find("nothing.jsonl"), std::string::npos);

@@ -15,8 +15,9 @@ namespace {
 constexpr const char* k_summary_examples = R"(Examples:
   commlens summary calls.jsonl.gz
   commlens summary run.log --format csv
-  commlens summary trace/ --rank 0 --iterations 1-
-  commlens summary trace/ --by phase,iteration --link-bandwidth 25)";
+  commlens summary trace/ --rank 0 --iteration 1-
+  commlens summary trace/ --by phase,iteration
+  commlens summary trace/ --by size --link-bandwidth 25)";
 
 struct SummaryFlags {
   std::string trace;
@@ -41,6 +42,7 @@ SummaryRequest request_of(const SummaryFlags& flags, Console& console) {
   request.options.ranks_per_node = flags.ranks_per_node;
   request.options.by_phase = flags.is_by("phase");
   request.options.by_iteration = flags.is_by("iteration");
+  request.options.by_size = flags.is_by("size");
   request.with_timing = !flags.sizes && flags.output.kind() != Format::csv;
   request.with_stragglers = !flags.no_stragglers;
   request.most_calls = flags.output.kind() == Format::json ? k_most_calls_in_memory : k_most_calls_for_totals;
@@ -84,12 +86,13 @@ Action declare_summary(CLI::App& verb) {
   verb.add_option("--rank", flags->rank, "Only this rank")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
       ->type_name("R");
-  verb.add_option("--iterations", flags->iterations, "Only these (-1 is initialisation)")
-      ->type_name("FIRST-[LAST]");
-  verb.add_option("--by", flags->by, "Split the rows of each op and group")
+  declare_iteration(verb, flags->iterations, "Only these (-1 is initialisation)");
+  verb.add_option(
+          "--by", flags->by,
+          "Split the rows of each op and group; size: P50, P95 and bus bandwidth by exact message size")
       ->delimiter(',')
-      ->check(CLI::IsMember({"phase", "iteration"}))
-      ->type_name("phase,iteration");
+      ->check(CLI::IsMember({"phase", "iteration", "size"}))
+      ->type_name("phase,iteration,size");
   verb.add_option("--link-bandwidth", flags->link_gb_per_s,
                   "What a link carries in one direction, to compare bus bandwidth with")
       ->check(CLI::Range(1e-6, 1e9))

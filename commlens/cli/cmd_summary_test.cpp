@@ -62,7 +62,6 @@ class CommandSummary : public testing::Test {
     return text.substr(start, end - start);
   }
 
- private:
   test_support::ScratchDirectory scratch_;
 };
 
@@ -258,12 +257,12 @@ TEST(SummaryJson, OfManyIterationsIsBounded) {
 
 // Every table is of the iterations that were asked for: each rank was 2 us in the one call of the warm one.
 TEST_F(CommandSummary, OfSomeIterationsIsSoThroughout) {
-  const auto json = nlohmann::json::parse(summary({"--iterations", "1-", "--format", "json"}));
+  const auto json = nlohmann::json::parse(summary({"--iteration", "1-", "--format", "json"}));
   EXPECT_EQ(json["calls_all_ranks"], 2);
   ASSERT_EQ(json["overlap"].size(), 2U);
   EXPECT_EQ(json["overlap"][0]["iteration"], 1);
   EXPECT_EQ(json["stragglers"]["matched_collectives"], 1);
-  const std::string text = summary({"--iterations", "1-"});
+  const std::string text = summary({"--iteration", "1-"});
   EXPECT_NE(text.find("   0           1  2.00 µs"), std::string::npos) << text;
 }
 
@@ -291,7 +290,7 @@ TEST_F(CommandSummary, RefusesRanksAndIterationsThatAreNotThere) {
                                  .options = {.iterations = IterationRange{2, INT32_MAX}},
                                  .most_calls = most_calls});
     ASSERT_FALSE(iterations);
-    EXPECT_EQ(iterations.error().message, "--iterations 2-: the trace has iterations 0 to 1");
+    EXPECT_EQ(iterations.error().message, "--iteration 2-: the trace has iterations 0 to 1");
   }
 }
 
@@ -317,7 +316,7 @@ TEST(SummaryOfHalfKnownIterations, CountsTheCallsOfNone) {
   EXPECT_NE(text.find("; 4 calls of 2 ranks, 1 iteration (0); 2 calls of no known iteration\n"),
             std::string::npos)
       << text;
-  const std::string chosen = test_support::run_with({"summary", directory, "--iterations", "0"}).out;
+  const std::string chosen = test_support::run_with({"summary", directory, "--iteration", "0"}).out;
   EXPECT_NE(chosen.find("; 2 calls of 2 ranks, 1 iteration (0)\n"), std::string::npos) << chosen;
   const auto json =
       nlohmann::json::parse(test_support::run_with({"summary", directory, "--format", "json"}).out);
@@ -373,6 +372,58 @@ TEST(SummaryOfComputing, ShowsRanksAndTimeWithoutAnyCall) {
   EXPECT_EQ(json.at("computing"), (nlohmann::json{{"rank_count", 2}, {"computing_ns_all_ranks", 300}}));
   EXPECT_EQ(json.at("overlap").size(), 2U);
   EXPECT_TRUE(nlohmann::json::parse(summary_of(cold_and_warm(), "json")).at("computing").is_null());
+}
+
+/// Two ranks all_reduce 1,000 elements of fp16 twice, in 4 µs and 8 µs, and once 2^19 + 1 of them in 1 ms.
+Trace two_sizes() {
+  Trace trace;
+  CommOp op;
+  op.kind = CommKind::all_reduce;
+  op.dtype = DType::fp16;
+  op.group = trace.groups.intern(std::vector<Rank>{{0}, {1}}, Axis::dp);
+  op.input = op.output = Elements{1000};
+  const OpId small = trace.intern(op);
+  op.input = op.output = Elements{524'289};
+  const OpId large = trace.intern(op);
+  const nanoseconds second(100'000);
+  const nanoseconds third(200'000);
+  for (const Rank rank : {Rank{0}, Rank{1}}) {
+    trace.streams.push_back({{rank, rank},
+                             {{small, 0}, {small, 0}, {large, 0}},
+                             {{{}, {}, nanoseconds(4000)},
+                              {second, second, second + nanoseconds(8000)},
+                              {third, third, third + nanoseconds(1'000'000)}},
+                             {}});
+  }
+  trace.provenance.source = Source::recorded;
+  return trace;
+}
+
+TEST_F(CommandSummary, BySizeShowsWhatEachMessageSizeTakes) {
+  const std::string trace = (scratch_ / "sizes").string();
+  write_trace(two_sizes(), trace);
+  const std::string text = test_support::run_with({"summary", trace, "--by", "size"}).out;
+  const std::size_t begin = text.find("\nper op, group and message size");
+  ASSERT_NE(begin, std::string::npos) << text;
+  // bus bandwidth of two ranks: message bytes over time; 4 x 2,000 B / 24 µs and 1,048,578 B / 1 ms.
+  EXPECT_EQ(
+      text.substr(begin + 1, text.find("\n\n", begin + 1) - begin - 1),
+      "per op, group and message size, all ranks together\n"
+      "op          group  message bytes  calls   share    total      P50      P95     alg bw     bus bw\n"
+      "all_reduce  dp x2          2,000      4   0.4 %  24.0 µs  4.00 µs  8.00 µs   333 MB/s   333 MB/s\n"
+      "all_reduce  dp x2      1,048,578      2  99.6 %  2.00 ms  1.00 ms  1.00 ms  1.05 GB/s  1.05 GB/s\n"
+      "P50 and P95 are of one call, and exact");
+  const auto json = nlohmann::json::parse(
+      test_support::run_with({"summary", trace, "--by", "size", "--format", "json"}).out);
+  ASSERT_EQ(json["ops"].size(), 2u);
+  EXPECT_EQ(json["ops"][0]["smallest_message_bytes"], 2000);
+  EXPECT_EQ(json["ops"][0]["largest_message_bytes"], 2000);
+  EXPECT_EQ(json["ops"][0]["calls_all_ranks"], 4);
+  EXPECT_EQ(json["ops"][0]["time"]["p50_ns"], 4000);
+  EXPECT_EQ(json["ops"][0]["time"]["p95_ns"], 8000);
+  EXPECT_DOUBLE_EQ(json["ops"][0]["bus_bandwidth_bytes_per_s"].get<double>(), 8000 / 24e-6);
+  EXPECT_EQ(json["ops"][1]["smallest_message_bytes"], 1'048'578);
+  EXPECT_DOUBLE_EQ(json["ops"][1]["bus_bandwidth_bytes_per_s"].get<double>(), 1'048'578 / 1e-3);
 }
 
 }  // namespace

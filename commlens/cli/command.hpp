@@ -53,6 +53,10 @@ Action declare_import(CLI::App& verb);
 Action declare_export(CLI::App& verb);
 Action declare_help_files(CLI::App& verb);
 
+/// Adds --iteration FIRST-[LAST] to a verb that reads traces. (--iterations N is the number of them, in verbs
+/// that predict; here it is the flag's name of before.)
+void declare_iteration(CLI::App& verb, std::string& range, const std::string& help);
+
 /// Adds --format and -o to a verb.
 void declare_output(CLI::App& verb, OutputFlags& flags);
 

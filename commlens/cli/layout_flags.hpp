@@ -16,6 +16,7 @@ class LayoutFlags {
   enum class Verb {
     predict,    // sweeps, and has --iterations N and --gpus-per-node
     predicted,  // has --iterations N
+    trained,    // by our own trainer, whose rules lack some
     other       // its --iterations is a range
   };
   void declare(CLI::App& verb, Verb kind = Verb::other);

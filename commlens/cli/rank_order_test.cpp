@@ -44,9 +44,9 @@ TEST(RankOrder, IsRefusedByRulesThatHaveOne) {
     const Outcome outcome = run_with({"predict", "19M", "--framework", framework, "--ranks", "2", "--zero",
                                       "0", "--rank-order", "tp-cp-ep-pp-dp"});
     EXPECT_EQ(outcome.code, ExitCode::bad_input) << framework;
-    EXPECT_TRUE(
-        outcome.err.ends_with("commlens: the " + std::string(framework) +
-                              " rules number ranks in the order tp-cp-ep-dp-pp alone, not tp-cp-ep-pp-dp\n"))
+    EXPECT_TRUE(outcome.err.ends_with("commlens: the " + std::string(framework) +
+                                      " rules number ranks in the order tp-cp-ep-dp-pp alone, not "
+                                      "tp-cp-ep-pp-dp; use --framework megatron\n"))
         << outcome.err;
   }
 }

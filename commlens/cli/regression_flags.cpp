@@ -57,7 +57,7 @@ void RegressionFlags::declare(CLI::App& verb) {
   verb.parse_complete_callback([asked, others] {
     for (const CLI::Option* const other : others) {
       if (asked->count() > 0 && other->count() > 0) {
-        throw CLI::ExcludesError(asked->get_name(), other->get_name());
+        throw CLI::ExcludesError(asked->get_name(), "--" + other->get_single_name());
       }
     }
   });

@@ -7,6 +7,7 @@
 #include "commlens/app/version.hpp"
 #include "commlens/base/text.hpp"
 #include "commlens/cli/command.hpp"
+#include "commlens/cli/familiar_flags.hpp"
 
 namespace commlens {
 namespace {
@@ -40,6 +41,9 @@ std::string unknown_argument(const CLI::App& verb) {
     return fmt::format("'{}' was not expected", extra);
   }
   const std::string name = extra.substr(0, extra.find('='));
+  if (verb.get_name() == "record") {
+    return fmt::format("there is no option {}; write the command to record after --", name);
+  }
   std::vector<std::string> options;
   for (const CLI::Option* option : verb.get_options()) {
     for (const std::string& long_name : option->get_lnames()) {
@@ -47,10 +51,11 @@ std::string unknown_argument(const CLI::App& verb) {
     }
   }
   const std::vector<std::string_view> views(options.begin(), options.end());
-  if (verb.get_name() == "record") {
-    return fmt::format("there is no option {}; write the command to record after --", name);
-  }
-  const std::string near = nearest(name, views);
+  const auto has = [&](std::string_view flag) {
+    return std::find(views.begin(), views.end(), flag) != views.end();
+  };
+  const std::string familiar = familiar_flag(name, has);
+  const std::string near = familiar.empty() ? nearest(name, views) : familiar;
   return fmt::format("there is no option {}{}", name,
                      near.empty() ? "" : fmt::format("; did you mean {}?", near));
 }
@@ -88,6 +93,11 @@ void declare_output(CLI::App& verb, OutputFlags& flags) {
       ->capture_default_str();
   verb.add_option("-o,--output", flags.file, "Write the result to this file; - is standard output")
       ->capture_default_str();
+}
+
+void declare_iteration(CLI::App& verb, std::string& range, const std::string& help) {
+  verb.add_option("--iteration", range, help)->type_name("FIRST-[LAST]");
+  verb.add_option("--iterations", range)->group("");
 }
 
 std::vector<Action> declare_verbs(CLI::App& program, const std::function<bool(std::string_view)>& is_wanted) {

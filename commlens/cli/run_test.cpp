@@ -110,14 +110,14 @@ TEST_F(Run, BadInputIsRefusedInOneLine) {
       {"export", path("run.log"), "--to", "calls"},
       {"compare", "125M"},
       {"compare", "125M", "125M", "--ignore-op", "scan"},
-      {"compare", "125M", "125M", "--iterations", "2-1"},
+      {"compare", "125M", "125M", "--iteration", "2-1"},
       {"compare", "125M", "125M", "--zero", "1,2"},
       {"compare", written("a.jsonl", k_two_ranks), path("a.jsonl"), "--tp", "2"},
-      {"compare", path("a.jsonl"), path("a.jsonl"), "--iterations", "5-"},
+      {"compare", path("a.jsonl"), path("a.jsonl"), "--iteration", "5-"},
       {"summary", "125M"},
       {"summary", path("missing")},
       {"summary", path("a.jsonl"), "--rank", "2"},
-      {"summary", path("a.jsonl"), "--iterations", "1-"},
+      {"summary", path("a.jsonl"), "--iteration", "1-"},
       {"import", path("a.jsonl")},
       {"import", path("a.jsonl"), path("a.jsonl"), "-o", path("trace")},
       {"import", path("a.jsonl"), "-o", path("")},
@@ -329,11 +329,11 @@ TEST_F(Run, CompareSaysThatAPredictionIsUnverified) {
 
 TEST_F(Run, CompareSaysWhichIterationsEachSideCouldHave) {
   const std::string a = written("a.jsonl", k_two_ranks);
-  EXPECT_EQ(run_with({"compare", "19M", a, "--iterations", "5-9"}).err,
+  EXPECT_EQ(run_with({"compare", "19M", a, "--iteration", "5-9"}).err,
             "commlens: no requested iteration is in both: 19M is a configuration, predicted for any "
             "iteration, but " +
-                a + " has 0; change --iterations\n");
-  EXPECT_NE(run_with({"compare", "19M", "19M", "--iterations", "50-52"}).out.find("iterations 50 to 52"),
+                a + " has 0; change --iteration\n");
+  EXPECT_NE(run_with({"compare", "19M", "19M", "--iteration", "50-52"}).out.find("iterations 50 to 52"),
             std::string::npos);
 }
 
@@ -384,8 +384,8 @@ TEST_F(Run, CompareOfWholeJobsExitsWith1WhenTheyDiffer) {
             "commlens: --order: " + b +
                 " does not say which iteration a call is of, so calls are counted over the whole job; leave "
                 "--order out\n");
-  EXPECT_EQ(run_with({"compare", a, b, "--iterations", "3-4"}).err,
-            "commlens: no requested iteration is in A: it has 0; change --iterations\n");
+  EXPECT_EQ(run_with({"compare", a, b, "--iteration", "3-4"}).err,
+            "commlens: no requested iteration is in A: it has 0; change --iteration\n");
 }
 
 TEST_F(Run, CompareOfAConfigurationAsksHowManyIterationsRan) {
@@ -397,7 +397,7 @@ TEST_F(Run, CompareOfAConfigurationAsksHowManyIterationsRan) {
     EXPECT_TRUE(predicted.err.starts_with("commlens: " + b +
                                           ": it does not say which iteration a call is of; say how many ran"))
         << predicted.err;
-    const Outcome outcome = run_with({"compare", sides[0], sides[1], "--iterations", "-1-9"});
+    const Outcome outcome = run_with({"compare", sides[0], sides[1], "--iteration", "-1-9"});
     EXPECT_EQ(outcome.code, ExitCode::differs) << outcome.err;
     EXPECT_NE(outcome.out.find("against iterations -1 to 9 of"), std::string::npos) << outcome.out;
   }

@@ -128,7 +128,7 @@ void TrainFlags::declare(CLI::App& verb) {
   declare_recipe(verb, *this);
   declare_files(verb, *this);
   declare_execution(verb, *this);
-  layout.declare(verb);
+  layout.declare(verb, LayoutFlags::Verb::trained);
 }
 
 Result<TrainRequest> request_of(const TrainFlags& flags) {

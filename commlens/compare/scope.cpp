@@ -144,7 +144,7 @@ Result<Scope> common_scope(const Trace& a, const Trace& b, const CompareOptions&
                     a_says ? "B" : "A", a_says ? "A" : "B"));
   }
   if (scope.iterations.empty()) {
-    return failure(fmt::format("no requested iteration is in both: A has {}, B has {}; change --iterations",
+    return failure(fmt::format("no requested iteration is in both: A has {}, B has {}; change --iteration",
                                to_text(a.iterations()), to_text(b.iterations())));
   }
   return ranks;

@@ -116,7 +116,7 @@ class WholeJobComparer {
     const View& known = result_.b_lacks_iterations ? a_ : b_;
     result_.iterations = known.iterations();
     if (result_.iterations.empty()) {
-      return failure(fmt::format("no requested iteration is in {}: it has {}; change --iterations",
+      return failure(fmt::format("no requested iteration is in {}: it has {}; change --iteration",
                                  result_.b_lacks_iterations ? "A" : "B",
                                  to_text(known.trace().iterations())));
     }

@@ -112,7 +112,7 @@ TEST(CompareWholeJob, TakesOnlyTheRequestedIterations) {
   EXPECT_TRUE(compared(a, b, {.iterations = {{1, 2}}}).equal());
   const Result<WholeJobComparison> none = compare_whole_job(a.trace(), b.trace(), {.iterations = {{7, 9}}});
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().message, "no requested iteration is in A: it has 0 to 4; change --iterations");
+  EXPECT_EQ(none.error().message, "no requested iteration is in A: it has 0 to 4; change --iteration");
 }
 
 TEST(CompareWholeJob, ComparesGroupsByWhatBothSidesReport) {

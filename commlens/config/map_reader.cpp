@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
+#include "commlens/config/key_synonyms.hpp"
 
 namespace commlens {
 namespace {
@@ -137,6 +138,11 @@ void MapReader::read(std::string_view key, std::vector<std::int64_t>& values, st
 void MapReader::require(std::string_view key, std::int64_t& value) {
   if (!failed() && !has(key)) {
     const std::vector<std::string_view> keys(map_.keys.begin(), map_.keys.end());
+    const std::string other = same_setting(key, keys);
+    if (!other.empty() && !known_.contains(other)) {
+      fail_at(map_, fmt::format("'{}' is missing; is '{}' ({}) meant?", key, other, where(other)));
+      return;
+    }
     const std::string similar = nearest(key, keys);
     constexpr std::size_t shortest_word = 4;  // shorter keys are similar by chance
     const bool is_misspelt = key.size() >= shortest_word && !similar.empty() && !known_.contains(similar);
@@ -237,7 +243,7 @@ void MapReader::pass_on(const Result<void>& part) {
 
 void MapReader::warn_of(std::size_t index) {
   const std::vector<std::string_view> known(known_.begin(), known_.end());
-  const std::string meant = nearest(map_.keys[index], known);
+  const std::string meant = meant_key(map_.keys[index], known);
   notes_.warnings.push_back(fmt::format("{}: unknown key {}{}", map_.items[index].where(),
                                         in_quotes(map_.keys[index]),
                                         meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant)));

@@ -99,6 +99,8 @@ struct FrameworkRules {
   /// Whether the paper's equations of volumes describe the job. Null: they do.
   bool (*fits_equations)(const Job& job) = nullptr;
   bool takes_any_order = false;  // of ranks, as ParallelLayout::order; else the default order alone
+  bool has_context_parallelism = false;
+  bool has_expert_parallelism = false;
   SettingRules settings = {};
   MemoryRules memory = {};
   AdviceTexts advice = {};

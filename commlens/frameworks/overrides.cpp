@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "commlens/frameworks/frameworks.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 
 namespace commlens {
 namespace {
@@ -127,20 +128,6 @@ Result<void> override_bucket(Job& job, Bytes bucket) {
                         : set(job, bucket);
 }
 
-/// "commlens, deepspeed or neox": the frameworks with the setting, for a hint.
-std::string frameworks_with(bool (*has)(const FrameworkRules& rules)) {
-  std::vector<std::string_view> names;
-  for (const FrameworkRules& rules : frameworks()) {
-    if (has(rules)) {
-      names.push_back(rules.name);
-    }
-  }
-  std::sort(names.begin(), names.end());
-  const std::string_view last = names.back();
-  names.pop_back();
-  return names.empty() ? std::string(last) : fmt::format("{} or {}", fmt::join(names, ", "), last);
-}
-
 Result<void> refuse_unknown(const Job& job, const Overrides& flags) {
   const FrameworkRules& rules = rules_of(job);
   const std::pair<bool, const char*> sharding[] = {
@@ -151,19 +138,12 @@ Result<void> refuse_unknown(const Job& job, const Overrides& flags) {
       {flags.partition_activations, "--partition-activations"}};
   for (const auto& [is_given, flag] : sharding) {
     if (is_given && !rules.settings.has_sharding_details) {
-      return failure(fmt::format(
-          "{}: the {} rules do not have it; use --framework {}", flag, job.framework,
-          frameworks_with([](const FrameworkRules& other) { return other.settings.has_sharding_details; })));
+      return not_covered(fmt::format("{}: the {} rules do not have it", flag, job.framework));
     }
   }
   if (flags.all_reduce_gradients && rules.settings.reduce_by_all_reduce == nullptr) {
-    return failure(
-        fmt::format("--deepspeed-like: only our trainer reduces gradients in two ways; use --framework "
-                    "{} instead of {}",
-                    frameworks_with([](const FrameworkRules& other) {
-                      return other.settings.reduce_by_all_reduce != nullptr;
-                    }),
-                    job.framework));
+    return not_covered(fmt::format(
+        "--deepspeed-like: only our trainer reduces gradients in two ways, not the {} rules", job.framework));
   }
   if (flags.partition_activations && job.train.recompute != Recompute::full) {
     return failure("--partition-activations splits what full recomputation stores; use --recompute full");

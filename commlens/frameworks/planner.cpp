@@ -10,6 +10,7 @@
 #include "commlens/config/map_reader.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/memory.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 #include "commlens/model/version.hpp"
 
 namespace commlens {
@@ -111,8 +112,8 @@ Result<void> check_axes(const Job& job, const FrameworkRules& rules) {
   const bool is_default = job.layout.order == ParallelLayout::k_default_order;
   return is_default || rules.takes_any_order
              ? Result<void>{}
-             : failure(fmt::format("the {} rules number ranks in the order {} alone, not {}", rules.name,
-                                   ParallelLayout::k_default_order, job.layout.order));
+             : not_covered(fmt::format("the {} rules number ranks in the order {} alone, not {}", rules.name,
+                                       ParallelLayout::k_default_order, job.layout.order));
 }
 
 /// The known version whose rules the job takes, and why it is that one.
@@ -198,13 +199,14 @@ Result<Plan> make_plan(const Job& job, const FrameworkRules& rules, std::optiona
     return tl::unexpected(known.error());
   }
   if (!job.model.is_whole() && !rules.takes_partial_models) {
-    return failure(
+    return not_covered(
         fmt::format("the {} rules have no frozen, unused or fp32 parts of a model and no buffers; "
                     "remove frozen, unused, fp32_patterns and buffers of the model",
                     rules.name));
   }
   if (const std::string_view part = job.model.newer_part(); !part.empty() && !rules.takes_newer_models) {
-    return failure(fmt::format("the {} rules have no {}, which {} has", rules.name, part, job.model.name));
+    return not_covered(
+        fmt::format("the {} rules have no {}, which {} has", rules.name, part, job.model.name));
   }
   if (const Result<void> supported = rules.check(job); !supported) {
     return tl::unexpected(supported.error());

@@ -37,7 +37,7 @@ testing::AssertionResult holds(const std::string& text, std::string_view part) {
 TEST(MakePlan, RefusesByNameWhatARuleSetDoesNotKnow) {
   EXPECT_TRUE(holds(refusal({.pp = 2, .zero = 2}), "ZeRO-2 with DeepSpeed's pipeline engine is refused"));
   EXPECT_TRUE(holds(refusal({.framework = "deepspeed", .tp = 2}),
-                    "or a case file with options.replicated_tensor_parallel"));
+                    "use a case file with options.replicated_tensor_parallel"));
   EXPECT_TRUE(holds(refusal({.cp = 2}), "context parallelism (--cp)"));
   EXPECT_TRUE(holds(refusal({.pp = 2, .schedule = Schedule::gpipe}), "1F1B pipelines only"));
   EXPECT_TRUE(holds(refusal({.recompute = Recompute::selective}), "no selective recompute"));
@@ -59,7 +59,8 @@ TEST(MakePlan, RefusesSequenceParallelismWhereItDidNotExist) {
 
 TEST(MakePlan, RefusesAnOrderOfRanksThatTheFrameworkDoesNotHave) {
   EXPECT_EQ(refusal({}, [](Job& job) { job.layout.order = "tp-cp-ep-pp-dp"; }),
-            "the neox rules number ranks in the order tp-cp-ep-dp-pp alone, not tp-cp-ep-pp-dp");
+            "the neox rules number ranks in the order tp-cp-ep-dp-pp alone, not tp-cp-ep-pp-dp; other rules "
+            "may cover it");
 }
 
 // The groups are those of a recorded run of Megatron with --use-tp-pp-dp-mapping on 8 ranks, tp 2, pp 2,

@@ -13,6 +13,7 @@
 #include "commlens/config/top_level_keys.hpp"
 #include "commlens/frameworks/built_in_layouts.hpp"
 #include "commlens/frameworks/case_file.hpp"
+#include "commlens/frameworks/fitting.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/presets.hpp"
 
@@ -73,13 +74,6 @@ const ConfigReader* reader_of(const std::filesystem::path& path, std::string_vie
   return nullptr;
 }
 
-/// "a, b or c".
-std::string listed(std::vector<std::string_view> names) {
-  const std::string_view last = names.back();
-  names.pop_back();
-  return names.empty() ? std::string(last) : fmt::format("{} or {}", fmt::join(names, ", "), last);
-}
-
 template <typename Predicate>
 std::vector<std::string_view> names_of_readers(Predicate is_wanted) {
   std::vector<std::string_view> names;
@@ -106,7 +100,7 @@ tl::unexpected<Error> no_configuration(const std::string& name) {
   const std::string ours =
       fmt::format("{} with 'framework' (YAML, or TOML in a file named *.toml)", k_case_file);
   kinds.push_back(ours);
-  return failure(fmt::format("{}: no configuration: expected {}", name, listed(std::move(kinds))));
+  return failure(fmt::format("{}: no configuration: expected {}", name, listed_names(std::move(kinds))));
 }
 
 /// Puts a document beside the others of its kind, or in a row of its own.
@@ -195,7 +189,7 @@ Result<void> check_combination(const Files& files) {
   }
   if (jobs == 0) {
     return failure(fmt::format("{}: {} holds no model; name a built-in model or {} beside it", file,
-                               reader.name, listed(names_of_readers([](const ConfigReader& other) {
+                               reader.name, listed_names(names_of_readers([](const ConfigReader& other) {
                                  return other.additions == Additions::added;
                                }))));
   }
@@ -245,7 +239,7 @@ std::string config_kinds_text(std::string_view preset) {
     }
   }
   kinds.push_back(k_case_file);
-  return fmt::format("A preset ({}), {}", preset, listed(std::move(kinds)));
+  return fmt::format("A preset ({}), {}", preset, listed_names(std::move(kinds)));
 }
 
 Result<Job> read_config(const std::vector<std::string>& config, std::string_view framework) {

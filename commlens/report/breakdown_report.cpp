@@ -221,7 +221,7 @@ std::string to_text(RankRange ranks) {
 
 std::string op_text(const Trace& trace, CommKind kind, NameId name) {
   const bool named = kind == CommKind::other && name != NameId{};
-  return named ? trace.names.text(name) : std::string(name_of(kind));
+  return named ? shown_foreign(trace.names.text(name), k_widest_name) : std::string(name_of(kind));
 }
 
 std::string group_text(CommKind kind, Axis axis, std::int64_t size) {

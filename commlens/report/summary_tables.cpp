@@ -24,6 +24,11 @@ Cell wire_cell(const SummaryRow& row) {
   return row.group_size == 1 ? std::move(cell).shown("no traffic") : or_dash(std::move(cell));
 }
 
+/// Exact where it is the size of every call.
+Cell smallest_cell(const SummaryTables& tables, const SummaryRow& row) {
+  return tables.by_size ? Cell(row.smallest).shown(with_commas(row.smallest.value)) : Cell(row.smallest);
+}
+
 std::optional<double> link_share(const SummaryTables& tables, const SummaryRow& row) {
   if (!tables.link || !row.bus_bandwidth) {
     return std::nullopt;
@@ -82,7 +87,7 @@ Cells row_cells(const SummaryTables& tables, const SummaryRow& row, Bytes messag
   const bool knows_mean = row.knows_wire() && tables.ranks > 0;
   return concatenated(
       call_cells(tables.trace, row.kind, row.name, row.axis, row.group_size),
-      Cells{row.calls, row.smallest, row.largest, row.message, wire_cell(row),
+      Cells{row.calls, smallest_cell(tables, row), row.largest, row.message, wire_cell(row),
             or_dash(row.knows_wire_inter_node() ? Cell(row.wire_inter_node) : Cell()),
             row.phase ? Cell(name_of(*row.phase)) : Cell(),
             row.iteration ? iteration_cell(*row.iteration) : Cell()},
@@ -194,6 +199,17 @@ std::string times_text(const SummaryTables& tables, const TextStyle& style) {
                    Column{.key = "algorithm_bandwidth_bytes_per_s", .drop_first = 2},
                    "bus_bandwidth_bytes_per_s", "bus_share_of_link"});
   return table.empty() ? "" : table.text_with_hidden(style) + wrapped(exactness_text(tables.rows), style);
+}
+
+std::string sizes_text(const SummaryTables& tables, const TextStyle& style) {
+  const Table table = summary_table(tables).picked(
+      {"op", Column{.key = "group_size", .align = Column::Align::left}, "phase", "iteration",
+       Column{.key = "smallest_message_bytes", .title = "message bytes"}, "calls_all_ranks",
+       Column{.key = "share_of_message_bytes", .drop_first = 2},
+       Column{.key = "time_ns_all_ranks", .drop_first = 3}, "p50_ns", "p95_ns",
+       Column{.key = "algorithm_bandwidth_bytes_per_s", .drop_first = 1}, "bus_bandwidth_bytes_per_s",
+       "bus_share_of_link", "wire_inter_node_bytes_all_ranks"});
+  return table.text_with_hidden(style) + wrapped(exactness_text(tables.rows), style);
 }
 
 }  // namespace commlens

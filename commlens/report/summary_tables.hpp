@@ -19,6 +19,7 @@ struct SummaryTables {
   std::int64_t ranks = 0;              // that made the calls
   bool by_node = false;                // show the part of the wire bytes between nodes
   std::optional<BytesPerSecond> link;  // of a link, to compare bus bandwidth with
+  bool by_size = false;                // all calls of a row have messages of one size
 };
 
 /// Calls, sizes, message and wire bytes of each row, and its share of the message bytes.
@@ -27,6 +28,9 @@ std::string volumes_text(const SummaryTables& tables, const TextStyle& style);
 /// Times and bandwidths of the rows that have times, and a line that says how exact the quantiles are, if
 /// there are any; empty when no row has times.
 std::string times_text(const SummaryTables& tables, const TextStyle& style);
+
+/// What a call of each message size takes, and what it reaches: exact sizes, calls, quantiles, bandwidth.
+std::string sizes_text(const SummaryTables& tables, const TextStyle& style);
 
 /// Everything of each row.
 Table summary_table(const SummaryTables& tables);

@@ -80,13 +80,17 @@ OpFacts CallTally::facts_of(const Trace& tables, const CommOp& op) {
   if (options_.by_phase) {
     key.phase = op.phase;
   }
+  const Bytes moved = message_bytes(op);
+  const bool is_logged = tables.provenance.accounting == Accounting::comms_logger;
+  const Bytes message = is_logged ? logged_bytes(op) : moved;
+  if (options_.by_size) {
+    key.size = message;
+  }
   const auto [found, added] = key_rows_.try_emplace(key, static_cast<std::uint32_t>(keys_.size()));
   if (added) {
     keys_.push_back(key);
   }
-  const Bytes moved = message_bytes(op);
-  const bool is_logged = tables.provenance.accounting == Accounting::comms_logger;
-  return {is_logged ? logged_bytes(op) : moved, moved, found->second, op.group};
+  return {message, moved, found->second, op.group};
 }
 
 bool CallTally::is_wanted(Iteration iteration) const {
@@ -164,6 +168,7 @@ void CallTally::meet(const Trace& tables, OpId op, const Times* times) {
   met_groups_[place(facts.group)] = true;
   RowKey key = keys_[facts.row];
   key.phase.reset();
+  key.size.reset();
   if (tables.groups.size(facts.group) <= 0 || key.axis == Axis::self) {
     return;  // not known, or no other member to connect to
   }

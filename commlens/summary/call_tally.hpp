@@ -23,6 +23,7 @@ struct RowKey {
   Axis axis = Axis::unknown;
   std::int64_t group_size = 0;
   std::optional<Phase> phase;  // with SummaryOptions::by_phase
+  std::optional<Bytes> size;   // of one call's message, with SummaryOptions::by_size
   friend auto operator<=>(const RowKey&, const RowKey&) = default;
 };
 

@@ -10,8 +10,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-RowKey without_phase(RowKey key) {
+RowKey without_parts(RowKey key) {
   key.phase.reset();
+  key.size.reset();
   return key;
 }
 
@@ -28,7 +29,7 @@ std::vector<ColdRow> cold_rows(const CallTally& tally) {
       continue;
     }
     for (const auto& [key, tallied] : tallies) {
-      Sums& row = sums[without_phase(tally.keys()[key])];
+      Sums& row = sums[without_parts(tally.keys()[key])];
       (slice.stage == Stage::cold ? row.cold : row.warm).merge(tallied);
     }
   }
@@ -53,7 +54,7 @@ std::vector<FirstCallRow> first_call_rows(const CallTally& tally, const Trace& t
     const OpTally& calls = tally.ops()[op];
     const OpFacts& facts = tally.facts()[op];
     const CommOp& what = tables.ops()[op];
-    OpTally& sum = alike[{without_phase(tally.keys()[facts.row]), facts.group, what.dtype, what.input.value,
+    OpTally& sum = alike[{without_parts(tally.keys()[facts.row]), facts.group, what.dtype, what.input.value,
                           what.output.value}];
     sum.timed_calls = saturating_sum(sum.timed_calls, calls.timed_calls);
     sum.time = nanoseconds(saturating_sum(sum.time.count(), calls.time.count()));

@@ -63,7 +63,8 @@ void sort_rows(std::vector<SummaryRow>& rows) {
     sum = saturating_sum(sum, row.message);
   }
   const auto order = [&](const SummaryRow& row) {
-    return std::tuple(-message.at(op_and_group(row)).value, op_and_group(row), row.iteration, row.phase);
+    return std::tuple(-message.at(op_and_group(row)).value, op_and_group(row), row.iteration, row.phase,
+                      row.smallest);
   };
   std::sort(rows.begin(), rows.end(),
             [&](const SummaryRow& a, const SummaryRow& b) { return order(a) < order(b); });

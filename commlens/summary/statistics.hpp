@@ -24,6 +24,7 @@ struct SummaryOptions {
   std::int64_t ranks_per_node = 0;                            // 0: do not split wire bytes by node
   bool by_phase = false;
   bool by_iteration = false;
+  bool by_size = false;          // of single messages
   Bytes small_limit{64 * 1024};  // messages below are small
 };
 
@@ -36,7 +37,7 @@ struct SummaryRow {
   std::optional<Phase> phase;          // with by_phase
   std::optional<Iteration> iteration;  // with by_iteration; k_unknown_iteration where the trace does not say
   std::int64_t calls = 0;
-  Bytes smallest;  // message of one call
+  Bytes smallest;  // message of one call; with by_size that of every call
   Bytes largest;
   Bytes message;                  // of all calls; in a comms logger's trace, as it prints them (Accounting)
   Bytes wire;                     // sent by all ranks together (aggregate), rounded down once

@@ -295,7 +295,7 @@ TEST_F(Training, FailureOfARankIsOneLineThatNamesIt) {
   EXPECT_EQ(answer.code, 3);
   EXPECT_EQ(answer.err.rfind("commlens: rank 2: ", 0), 0u) << answer.err;
   EXPECT_EQ(std::count(answer.err.begin(), answer.err.end(), '\n'), 1) << answer.err;
-  const Answer summary = commlens_with({"summary", trace(), "--iterations", "0", "--format", "json"});
+  const Answer summary = commlens_with({"summary", trace(), "--iteration", "0", "--format", "json"});
   EXPECT_EQ(summary.code, 0) << summary.err;
   EXPECT_EQ(Json::parse(summary.out)["rank_count"], 4);
 }
@@ -311,7 +311,7 @@ TEST_F(Training, AStalledRankIsNamedWithTheCallThatWaitsForIt) {
   EXPECT_NE(answer.err.find(" of ranks 0-3; missing: rank 2 (busy outside of communication)"),
             std::string::npos)
       << answer.err;
-  const Answer summary = commlens_with({"summary", trace(), "--iterations", "0", "--format", "json"});
+  const Answer summary = commlens_with({"summary", trace(), "--iteration", "0", "--format", "json"});
   EXPECT_EQ(summary.code, 0) << summary.err;
   EXPECT_EQ(Json::parse(summary.out)["rank_count"], 4);
 }

@@ -93,10 +93,10 @@ TEST_P(ExplainedGolden, LeavesNoByteOfAnyIterationUnexplained) {
     return;
   }
   for (const char* iteration : {"0", "1", ""}) {  // the last one in all cases
-    SCOPED_TRACE(std::string("--iterations ") + iteration);
+    SCOPED_TRACE(std::string("--iteration ") + iteration);
     const Json compared =
         against_paper(GetParam(), *iteration == '\0' ? std::vector<std::string>{}
-                                                     : std::vector<std::string>{"--iterations", iteration});
+                                                     : std::vector<std::string>{"--iteration", iteration});
     EXPECT_EQ(compared.at("unexplained"), Json::array());
     EXPECT_EQ(compared.at("unexplained_calls"), Json::array());
     EXPECT_EQ(compared.at("notes"), Json::array());

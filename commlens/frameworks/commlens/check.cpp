@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "commlens/frameworks/commlens/options.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 
 namespace commlens::trainer {
 namespace {
@@ -12,15 +13,15 @@ using Check = Result<void>;
 Check check_model(const Job& job) {
   const ModelConfig& model = job.model;
   if (model.experts > 0) {
-    return failure("framework commlens has no mixtures of experts; use --framework megatron");
+    return not_covered("the commlens rules have no mixtures of experts");
   }
   const bool is_gpt = model.family == Family::gpt && !model.gated_mlp && model.norm_bias &&
                       model.linear_bias && model.qkv_bias && model.final_norm &&
                       model.kv_heads == model.heads;
   if (!is_gpt) {
-    return failure(
-        "framework commlens trains models of family gpt only (LayerNorm, biases, as many key/value heads as "
-        "heads); use --framework megatron");
+    return not_covered(
+        "the commlens rules have models of family gpt only (LayerNorm, biases, as many key/value heads as "
+        "heads)");
   }
   return {};
 }
@@ -28,13 +29,14 @@ Check check_model(const Job& job) {
 Check check_layout(const Job& job) {
   const ParallelLayout& layout = job.layout;
   if (layout.cp > 1) {
-    return failure("the commlens rules do not cover context parallelism (--cp); use --cp 1");
+    return not_covered("the commlens rules do not cover context parallelism (--cp); use --cp 1");
   }
   if (layout.ep > 1) {
-    return failure("framework commlens does not cover expert parallelism (--ep); use --ep 1");
+    return not_covered("the commlens rules do not cover expert parallelism (--ep); use --ep 1");
   }
   if (layout.replicate > 1 || job.layout.replicated_tp) {
-    return failure("framework commlens does not know ranks that replicate a model-parallel axis (replicate)");
+    return not_covered(
+        "framework commlens does not know ranks that replicate a model-parallel axis (replicate)");
   }
   if (layout.sequence_parallel && job.model.sequence % layout.tp != 0) {
     return failure(fmt::format("sequence {} is not divisible by tp {}, which sequence parallelism needs",

@@ -16,6 +16,7 @@
 #include "commlens/frameworks/deepspeed/tensor_split.hpp"
 #include "commlens/frameworks/deepspeed/zero3_modules.hpp"
 #include "commlens/frameworks/deepspeed/zero3_reductions.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 
 namespace commlens::deepspeed {
 namespace {
@@ -119,9 +120,10 @@ Result<void> check_tensor(const Job& job) {
     return {};
   }
   if (!options(job).auto_tp) {
-    return failure(
+    return not_covered(
         "framework deepspeed splits linears by AutoTP alone; set tensor_parallel.autotp_size in its JSON, "
-        "use --framework neox or megatron, or a case file with options.replicated_tensor_parallel");
+        "use "
+        "a case file with options.replicated_tensor_parallel");
   }
   if (options(job).autocast || (options(job).zero_init && job.train.zero_stage == 3)) {
     return failure(

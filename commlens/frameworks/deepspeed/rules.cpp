@@ -328,6 +328,8 @@ FrameworkRules rules() {
           .write = write,
           .parts = parts,
           .fits_equations = [](const Job& job) { return !options(job).dual_pipe; },
+          .has_context_parallelism = true,
+          .has_expert_parallelism = true,
           .settings = {.follow_width = settle_width_sizes,
                        .settle = settle,
                        .bucket = bucket,

@@ -20,8 +20,9 @@ Type read_type(MapReader& reader) {
   Type type = Type::alone;
   if (const ConfigNode* const node = reader.node("distributed_type");
       node != nullptr && (node->text == "DEEPSPEED" || node->text == "MEGATRON_LM")) {
-    reader.fail("distributed_type", fmt::format("{} has rules of its own: --framework {}", node->text,
-                                                node->text == "DEEPSPEED" ? "deepspeed" : "megatron"));
+    reader.fail("distributed_type",
+                fmt::format("{} has rules of its own; leave this file out and use --framework {}", node->text,
+                            node->text == "DEEPSPEED" ? "deepspeed" : "megatron"));
   }
   reader.choose("distributed_type",
                 {{"NO", Type::alone},

@@ -8,6 +8,7 @@
 #include "commlens/frameworks/huggingface/framework.hpp"
 #include "commlens/frameworks/huggingface/options.hpp"
 #include "commlens/frameworks/huggingface/states.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 
 namespace commlens::huggingface {
@@ -20,7 +21,7 @@ Result<void> refuse_if(bool applies, std::string reason) {
 Result<void> check_model(const Job& job) {
   const ModelConfig& model = job.model;
   if (model.family == Family::gpt) {
-    return failure(fmt::format(
+    return not_covered(fmt::format(
         "the hf rules have no module tree of {}; they have llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, "
         "deepseek_v2, deepseek_v3 and gpt_oss",
         options(job).model_type.empty() ? "gpt models" : options(job).model_type));
@@ -35,16 +36,17 @@ Result<void> check_layout(const Job& job) {
   const ParallelLayout& layout = job.layout;
   const Options& own = options(job);
   if (layout.pp > 1 || layout.virtual_stages > 1) {
-    return failure("the Trainer has no pipeline of its own (--pp); use --framework torchtitan or megatron");
+    return not_covered("the Trainer has no pipeline of its own (--pp)");
   }
   if (layout.cp > 1) {
-    return failure("the hf rules have no context parallelism (cp_size); use --framework torchtitan");
+    return not_covered("the hf rules have no context parallelism (cp_size)");
   }
   if (layout.ep > 1 || layout.replicated_tp || layout.replicate > 1 || layout.sequence_parallel) {
-    return failure("the hf rules have no expert and no sequence parallelism and no replicated tensor ranks");
+    return not_covered(
+        "the hf rules have no expert and no sequence parallelism and no replicated tensor ranks");
   }
   if (job.train.zero_stage > 0) {
-    return failure("--zero: the Trainer shards by fsdp of TrainingArguments; leave it out");
+    return not_covered("--zero: the Trainer shards by fsdp of TrainingArguments; leave it out");
   }
   if (layout.tp > 1 && own.loop == Loop::trainer) {
     return failure(

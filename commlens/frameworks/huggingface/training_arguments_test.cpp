@@ -288,7 +288,8 @@ TEST(AccelerateFile, RefusesOtherEngines) {
   const Result<Job> job = read_launcher("distributed_type: DEEPSPEED\n");
   ASSERT_FALSE(job);
   EXPECT_EQ(job.error().message,
-            "d.yaml:1: 'distributed_type' DEEPSPEED has rules of its own: --framework deepspeed");
+            "d.yaml:1: 'distributed_type' DEEPSPEED has rules of its own; leave this file out and use "
+            "--framework deepspeed");
 }
 
 }  // namespace

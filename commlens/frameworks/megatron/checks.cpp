@@ -12,6 +12,7 @@
 #include "commlens/frameworks/megatron/options.hpp"
 #include "commlens/frameworks/megatron/settings.hpp"
 #include "commlens/frameworks/megatron/stage_layout.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 
 namespace commlens::megatron {
 namespace {
@@ -284,7 +285,7 @@ Result<void> check_sizes(const Job& job) {
 
 Result<void> check_pipeline(const Job& job) {
   if (job.train.schedule == Schedule::gpipe) {
-    return failure("Megatron core has no GPipe schedule; use --schedule 1f1b");
+    return not_covered("Megatron core has no GPipe schedule; use --schedule 1f1b");
   }
   if (job.train.schedule == Schedule::interleaved && job.layout.virtual_stages == 1) {
     return failure("the interleaved schedule needs --virtual-stages > 1");
@@ -317,10 +318,10 @@ Result<void> check_pipeline(const Job& job) {
 
 Result<void> check(const Job& job) {
   if (job.layout.replicate > 1 || job.model.parallel_residual) {
-    return failure("Megatron core has neither replicated model-parallel ranks nor a parallel residual");
+    return not_covered("Megatron core has neither replicated model-parallel ranks nor a parallel residual");
   }
   if (job.train.zero_stage > 1) {
-    return failure(
+    return not_covered(
         fmt::format("Megatron core has no ZeRO-{}; use --zero 0, or 1 for its distributed optimizer",
                     job.train.zero_stage));
   }

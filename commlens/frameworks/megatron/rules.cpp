@@ -165,6 +165,8 @@ FrameworkRules rules() {
       .write = write,
       .takes_newer_models = true,
       .takes_any_order = true,
+      .has_context_parallelism = true,
+      .has_expert_parallelism = true,
       .settings = {.adopt = adopt,
                    .prepare = prepare,
                    .settle = settle,

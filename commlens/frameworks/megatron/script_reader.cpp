@@ -258,6 +258,22 @@ std::vector<ShellWord> slurm_directives(std::string_view content) {
   return words;
 }
 
+/// What the script starts instead, and what to do with it; empty if nothing can be told.
+std::string other_program(const ShellScript& script) {
+  for (const ShellCommand& command : script.commands) {
+    for (std::size_t at = 1; at < command.words.size(); ++at) {
+      const bool is_module =
+          command.words[at - 1].text == "-m" && !command.words[at].text.starts_with("torch.distributed.");
+      if (is_module || command.words[at].text.ends_with(".py")) {
+        return fmt::format(
+            "; line {} starts {}: give its configuration file, or a file with its arguments alone",
+            command.words[at].line, shown_text(command.words[at].text, 60));
+      }
+    }
+  }
+  return "";
+}
+
 /// The one launch of the script.
 Result<Launch> only_launch(std::string_view file, const ShellScript& script) {
   std::optional<Launch> found;
@@ -281,8 +297,8 @@ Result<Launch> only_launch(std::string_view file, const ShellScript& script) {
     found = found ? found : launch;
   }
   if (!found) {
-    return failure(
-        fmt::format("{}: no command of the script gives a Python file arguments of Megatron", file));
+    return failure(fmt::format("{}: no command of the script gives a Python file arguments of Megatron{}",
+                               file, other_program(script)));
   }
   if (found->command->only_if_line > 0) {
     return failure(

@@ -108,6 +108,12 @@ TEST(LaunchScript, FindsTheTraining) {
   EXPECT_TRUE(
       read_script(k_small_model + "ALL=\"torchrun a.py ${MODEL_ARGS[*]}\"\nsrun bash -c \"cd x; $ALL\"\n"));
   EXPECT_EQ(error_of_script("python tools/preprocess_data.py --input x\n"),
+            "run.sh: no command of the script gives a Python file arguments of Megatron; line 1 starts "
+            "tools/preprocess_data.py: give its configuration file, or a file with its arguments alone");
+  EXPECT_EQ(error_of_script("N=8\ntorchrun --nproc_per_node=$N -m a.train --module b\n"),
+            "run.sh: no command of the script gives a Python file arguments of Megatron; line 2 starts "
+            "a.train: give its configuration file, or a file with its arguments alone");
+  EXPECT_EQ(error_of_script("echo nothing\n"),
             "run.sh: no command of the script gives a Python file arguments of Megatron");
   EXPECT_EQ(error_of_script(k_small_model + "torchrun a.py " + arguments + "torchrun b.py " + arguments),
             "run.sh:7: a second training, beside that of line 6; keep one of them in the script");

@@ -16,6 +16,7 @@
 #include "commlens/frameworks/neox/options.hpp"
 #include "commlens/frameworks/neox/reader.hpp"
 #include "commlens/frameworks/neox/tensor.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 
 namespace commlens::neox {
 namespace {
@@ -204,12 +205,10 @@ Result<void> check(const Job& job) {
         "layout.replicate is an option of DeepSpeed cases; GPT-NeoX splits every tensor rank's parameters");
   }
   if (job.layout.cp > 1) {
-    return failure("the neox rules do not cover context parallelism (--cp); use --cp 1");
+    return not_covered("the neox rules do not cover context parallelism (--cp); use --cp 1");
   }
   if (job.layout.ep > 1 || job.model.experts > 0) {
-    return failure(
-        "framework neox rules do not cover mixtures of experts (--ep); use --framework megatron or leave it "
-        "out");
+    return not_covered("the neox rules do not cover mixtures of experts; leave --ep out");
   }
   if (job.train.quantized_weights || job.train.quantized_gradients || deepspeed::options(job).autocast) {
     return failure(

@@ -8,6 +8,7 @@
 #include "commlens/frameworks/neox/behaviour.hpp"
 #include "commlens/frameworks/neox/framework.hpp"
 #include "commlens/frameworks/neox/options.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 
 namespace commlens::neox {
 
@@ -67,16 +68,13 @@ Result<void> check_version(const Job& job) {
                         : ""));
   }
   if (job.layout.sequence_parallel && !behaviour(job).has_sequence_parallelism) {
-    return failure(
-        fmt::format("sequence parallelism came to GPT-NeoX with {0}; set framework_version: {0} in a case "
-                    "file, or use --framework megatron",
-                    k_sequence_parallel_version));
+    return not_covered(fmt::format("sequence parallelism came to GPT-NeoX with {0}; use --framework neox@{0}",
+                                   k_sequence_parallel_version));
   }
   if (job.layout.sequence_parallel && job.layout.tp > 1 && (job.layout.pp > 1 || job.layout.dp > 1)) {
-    return failure(
+    return not_covered(
         fmt::format("GPT-NeoX {} puts the reduce_scatter of sequence parallelism on the world group "
-                    "(megatron/mpu/mappings.py:124), which hangs with dp or pp > 1; use --dp 1 --pp 1 or "
-                    "--framework megatron",
+                    "(megatron/mpu/mappings.py:124), which hangs with dp or pp > 1; use --dp 1 --pp 1",
                     behaviour(job).version.name));
   }
   return {};

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "commlens/frameworks/not_covered.hpp"
 #include "commlens/frameworks/paper/shares.hpp"
 #include "commlens/model/parameters.hpp"
 #include "commlens/plan/model_work.hpp"
@@ -194,20 +195,18 @@ Result<std::vector<StagePrograms>> write_equations(const Job& job, const std::se
 
 Result<void> check_equations(const Job& job) {
   if (job.layout.cp > 1 || job.layout.ep > 1 || job.model.experts > 0 || job.layout.sequence_parallel) {
-    return failure(
-        "the paper has no equation for context, expert or sequence parallelism; use --framework megatron");
+    return not_covered("the paper has no equation for context, expert or sequence parallelism");
   }
   if (job.layout.virtual_stages > 1) {
-    return failure("the paper has no equation for interleaved pipelines; use --framework megatron");
+    return not_covered("the paper has no equation for interleaved pipelines");
   }
   if (job.train.recompute == Recompute::selective || job.train.schedule != Schedule::one_f_one_b) {
-    return failure(
+    return not_covered(
         "the paper's equations know neither selective recompute nor pipeline schedules; leave --recompute "
         "selective and --schedule out");
   }
   if (job.model.family != Family::gpt) {
-    return failure(
-        "Eq. 1 of the paper counts the parameters of a GPT; use another --framework for other families");
+    return not_covered("Eq. 1 of the paper counts the parameters of a GPT alone");
   }
   return {};
 }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/units.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 #include "commlens/frameworks/torch/behaviour.hpp"
 #include "commlens/frameworks/torch/fsdp.hpp"
 #include "commlens/frameworks/torch/modules.hpp"
@@ -83,10 +84,10 @@ Result<void> check_model(const Job& job) {
         "LayerNorm, no gated MLP) alone");
   }
   if (model.experts > 0) {
-    return failure("the torch rules have no mixtures of experts");
+    return not_covered("the torch rules have no mixtures of experts");
   }
   if (job.layout.tp * job.layout.cp > 1 && !is_llama) {
-    return failure("the torch rules have tensor and context parallelism of llama models alone");
+    return not_covered("the torch rules have tensor and context parallelism of llama models alone");
   }
   return refuse(model.tied_embeddings && job.layout.pp > 1,
                 "the stages of a pipeline cannot share a parameter; set tied_embeddings to false");
@@ -178,17 +179,19 @@ Result<void> check_layout(const Job& job) {
     }
   }
   if (layout.ep * layout.replicate > 1) {
-    return failure("the torch rules have no expert parallelism and no replicated tensor ranks");
+    return not_covered("the torch rules have no expert parallelism and no replicated tensor ranks");
   }
   if (job.train.zero_stage > 0) {
-    return failure("--zero: PyTorch has no ZeRO stages; leave it out (fsdp shards all states, ddp none)");
+    return not_covered("--zero: PyTorch has no ZeRO stages; leave it out (fsdp shards all states, ddp none)");
   }
   if (layout.dp > 1 && !own.ddp.is_used && !own.fsdp.is_used) {
     return failure("several data ranks need a section ddp or fsdp");
   }
-  return refuse(
-      own.ddp.is_used && (own.fsdp.is_used || layout.tp * layout.cp > 1),
-      "the torch rules have DDP of whole models alone, without FSDP, tensor or context parallelism");
+  if (own.ddp.is_used && (own.fsdp.is_used || layout.tp * layout.cp > 1)) {
+    return not_covered(
+        "the torch rules have DDP of whole models alone, without FSDP, tensor or context parallelism");
+  }
+  return {};
 }
 
 Result<void> check_ddp(const Job& job) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/frameworks/not_covered.hpp"
 #include "commlens/frameworks/source_text.hpp"
 #include "commlens/frameworks/torch/options.hpp"
 #include "commlens/plan/local_parameters.hpp"
@@ -160,13 +161,12 @@ Result<void> check(const Job& job) {
   }
   const ParallelLayout& layout = job.layout;
   if (layout.tp * layout.pp * layout.cp * layout.ep * layout.replicate > 1 || job.model.experts > 0) {
-    return failure(
-        "framework torch-ddp is data parallel only; leave --tp, --pp, --cp and --ep at 1, or use --framework "
-        "megatron or neox");
+    return not_covered(
+        "the rules of PyTorch 1.13 are data parallel only; leave --tp, --pp, --cp and --ep at 1");
   }
   if (job.train.zero_stage > 0) {
-    return failure(fmt::format("framework torch-ddp has no ZeRO-{}; use --zero 0 or --framework deepspeed",
-                               job.train.zero_stage));
+    return not_covered(
+        fmt::format("the torch-ddp rules have no ZeRO-{}; use --zero 0", job.train.zero_stage));
   }
   if (job.layout.sequence_parallel || job.train.recompute == Recompute::selective ||
       job.train.schedule != Schedule::one_f_one_b) {

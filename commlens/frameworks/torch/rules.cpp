@@ -123,6 +123,7 @@ FrameworkRules rules_of_name(std::string_view name) {
       .write = write,
       .takes_partial_models = true,
       .fits_equations = fits_equations,
+      .has_context_parallelism = name != k_ddp,
       .settings = {
           .adopt = adopt,
           .settle = settle,

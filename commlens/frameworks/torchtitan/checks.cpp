@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "commlens/config/map_reader.hpp"
+#include "commlens/frameworks/not_covered.hpp"
 #include "commlens/frameworks/torch/pipeline.hpp"
 #include "commlens/frameworks/torchtitan/modules.hpp"
 #include "commlens/frameworks/torchtitan/registry.hpp"
@@ -22,13 +23,14 @@ Result<void> refuse(bool is_refused, std::string message) {
 Result<void> check_model(const Job& job) {
   const ModelConfig& model = job.model;
   if (model.family != Family::llama) {
-    return failure("the torchtitan rules have the llama family alone; use a model with gated MLPs");
+    return not_covered("the torchtitan rules have the llama family alone; use a model with gated MLPs");
   }
   if (model.parallel_residual || model.positions == Positions::learned) {
     return failure("torchtitan has no model with parallel residuals or learned positions");
   }
   if (job.train.zero_stage > 0) {
-    return failure(fmt::format("torchtitan has no ZeRO stages; leave --zero {} out", job.train.zero_stage));
+    return not_covered(
+        fmt::format("torchtitan has no ZeRO stages; leave --zero {} out", job.train.zero_stage));
   }
   if (job.train.dtype != DType::fp32 && job.train.dtype != DType::bf16) {
     return failure(

@@ -24,6 +24,8 @@ FrameworkRules rules() {
           .write = write,
           .takes_newer_models = true,
           .fits_equations = [](const Job&) { return false; },
+          .has_context_parallelism = true,
+          .has_expert_parallelism = true,
           .settings = {.adopt = adopt,
                        .prepare = prepare,
                        .settle =

@@ -36,9 +36,8 @@ void limit_rows(std::vector<PipelineBubble>& rows, Figure& figure) {
   if (iterations.size() > most) {
     const Iteration first_skipped = *std::next(iterations.begin(), static_cast<std::ptrdiff_t>(most));
     std::erase_if(rows, [&](const PipelineBubble& row) { return row.iteration >= first_skipped; });
-    figure.notes.push_back(
-        fmt::format("The first {} of {} iterations are shown; choose others with --iterations.", most,
-                    iterations.size()));
+    figure.notes.push_back(fmt::format(
+        "The first {} of {} iterations are shown; choose others with --iteration.", most, iterations.size()));
   }
   if (rows.size() > k_most_rows) {
     figure.notes.push_back(fmt::format("The first {} of {} ranks are shown.", k_most_rows, rows.size()));

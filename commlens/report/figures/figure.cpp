@@ -70,10 +70,11 @@ FigureOptions bar_options(const char* category, const char* series, bool is_stac
           {"toggles", toggles}};
 }
 
-void TextColumn::add(std::string_view text) {
+void TextColumn::add(std::string_view foreign) {
+  const std::string text = shown_foreign(std::string(foreign));
   const auto place =
       std::lower_bound(sorted_.begin(), sorted_.end(), text,
-                       [](const auto& entry, std::string_view key) { return entry.first < key; });
+                       [](const auto& entry, const std::string& key) { return entry.first < key; });
   if (place != sorted_.end() && place->first == text) {
     codes_.push_back(place->second);
     return;

@@ -46,5 +46,13 @@ TEST(TextColumn, KeepsEachTextOnce) {
   EXPECT_EQ(column.at(2), "send");
 }
 
+TEST(TextColumn, HoldsWhatPeopleCanBeShown) {
+  TextColumn column;
+  column.add("a\u202Eb");
+  column.add(std::string(10'000, 'x'));
+  EXPECT_EQ(column.at(0), "a?b");
+  EXPECT_EQ(column.at(1), std::string(999, 'x') + "…");
+}
+
 }  // namespace
 }  // namespace commlens

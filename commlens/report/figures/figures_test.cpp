@@ -376,7 +376,7 @@ TEST(BubbleFigure, ShowsTheIterationsThatFit) {
   EXPECT_EQ(figure->rows(), 20'000U);
   EXPECT_EQ(values_of(*figure, "iteration").back(), "19999");
   EXPECT_EQ(figure->notes,
-            (Texts{"The first 20000 of 20001 iterations are shown; choose others with --iterations."}));
+            (Texts{"The first 20000 of 20001 iterations are shown; choose others with --iteration."}));
 }
 
 TEST(BubbleFigure, OfUnknownIterationsIsPerRank) {

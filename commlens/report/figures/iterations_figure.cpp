@@ -42,7 +42,7 @@ FigureResult iterations_figure(const FigureInput& input) {
   Figure figure;
   if (iterations.size() > k_most_iterations) {
     figure.notes.push_back(
-        fmt::format("The first {} of {} iterations are shown; choose others with --iterations.",
+        fmt::format("The first {} of {} iterations are shown; choose others with --iteration.",
                     k_most_iterations, iterations.size()));
     iterations.resize(k_most_iterations);
   }

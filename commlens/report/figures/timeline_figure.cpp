@@ -272,7 +272,7 @@ FigureResult timeline_figure(const FigureInput& input) {
   if (choice.iterations.size() < shown) {
     figure.notes.push_back(
         fmt::format("{} of {} iterations are shown, so that the page stays small; choose others "
-                    "with --iterations.",
+                    "with --iteration.",
                     choice.iterations.size(), with_commas(static_cast<std::int64_t>(shown))));
   }
   if (!iterations.empty() && bars_in(choice, k_unknown_iteration) > 0) {
