@@ -139,5 +139,30 @@ TEST(StepOrder, OfTheTrainerEndsReductionsBeforeTheUpdate) {
       << "the last one, which follows the others on their stream: " << update[0];
 }
 
+/// Source: torch 2.9 distributed/fsdp/_fully_shard/_fsdp_param_group.py: a gather begins once the unit two
+/// before is done (the copy out of the one before that it follows), reductions run beside the backward pass
+/// of the next unit, which waits for them before its own, and all are waited for at the end.
+TEST(StepOrder, OfFsdpGathersAheadAndReducesBeside) {
+  Job job = two_layers("torch-fsdp");
+  job.layout.dp = 2;
+  const Plan plan = make_plan(validated(job).value()).value();
+  EXPECT_EQ(steps_of(plan, Phase::forward),
+            (Lines{"0 dp block 2 all_gather",  // the root
+                   "1 compute <0",             // embedding
+                   "2 dp block 2 all_gather",  // layer 1, from the start
+                   "3 compute <2",             //
+                   "4 dp block 2 all_gather",  // layer 2, beside the embedding
+                   "5 compute <4"}));          // layer 2, final norm, head
+  EXPECT_EQ(steps_of(plan, Phase::backward),
+            (Lines{"6 dp block 2 all_gather <5",       // layer 2, beside the head
+                   "7 compute",                        // head, final norm
+                   "8 dp block 2 all_gather <7",       // layer 1, beside layer 2
+                   "9 compute <6",                     //
+                   "10 dp block 2 reduce_scatter <9",  // layer 2, beside layer 1
+                   "11 compute <8",                    //
+                   "12 dp block 2 reduce_scatter <11",
+                   "13 compute <10",                       // embedding, once layer 2 is reduced
+                   "14 dp block 2 reduce_scatter <13"}));  // the root; what follows is on the same stream
+}
 }  // namespace
 }  // namespace commlens

@@ -167,6 +167,24 @@ void ProgramBuilder::wait_for(StepIndex call) {
   }
 }
 
+IssueMoment ProgramBuilder::moment() {
+  close_work();
+  return {computed_, awaited_};
+}
+
+void ProgramBuilder::issue_from(const IssueMoment& moment, const std::function<void()>& issue) {
+  close_work();
+  const std::optional<StepIndex> computed = std::exchange(computed_, moment.computed);
+  std::vector<StepIndex> awaited = std::exchange(awaited_, moment.awaited);
+  std::vector<StepIndex> batch = std::exchange(batch_, {});
+  const Waiting waiting = std::exchange(waiting_, Waiting::later);
+  issue();
+  computed_ = computed;
+  awaited_ = std::move(awaited);
+  batch_ = std::move(batch);
+  waiting_ = waiting;
+}
+
 void ProgramBuilder::compute(KernelListId kernels) {
   if (kernels != k_no_kernels) {
     row_.push_back(kernels);

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,6 +53,12 @@ enum class Waiting : std::uint8_t {
   later     // nothing but what wait_for() says
 };
 
+/// What calls that are issued at a moment begin after.
+struct IssueMoment {
+  std::optional<StepIndex> computed;  // the last work
+  std::vector<StepIndex> awaited;     // calls that were waited for
+};
+
 /// Writes the steps of one class of ranks, one program (initialisation or an iteration) after the other, in
 /// the order in which a rank issues them. Every step carries the phase and micro-batch set last.
 ///
@@ -76,6 +83,12 @@ class ProgramBuilder {
   StepIndex last_call() const { return last_call_; }
   /// What is issued from now on waits for that call of this program.
   void wait_for(StepIndex call);
+
+  /// What a call begins after if it is issued now. Of this program.
+  IssueMoment moment();
+  /// What `issue` calls begins after what was computed and waited for at an earlier moment: a stream beside
+  /// the computing one issues it. Nothing waits for these calls but what wait_for() says.
+  void issue_from(const IssueMoment& moment, const std::function<void()>& issue);
 
   /// Computes on the compute stream: kernels of one micro-batch, in a row with those before.
   void compute(KernelListId kernels);

@@ -109,7 +109,9 @@ test("a name that holds markup stays text", async () => {
   assert.notEqual(await view.page.title(), "owned");
   assert.equal(await view.page.locator("img").count(), 0);
   assert.equal(await view.page.locator("script").count(), 2, "the data and the page's own");
-  assert.ok((await view.page.locator("td, th").allTextContents()).some((text) => text.includes(hostile)));
+  // Names of calls are cut after 60 columns.
+  const shown = hostile.slice(0, 40);
+  assert.ok((await view.page.locator("td, th").allTextContents()).some((text) => text.includes(shown)));
   await view.close();
 });
 

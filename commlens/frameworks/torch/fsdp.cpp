@@ -113,67 +113,12 @@ bool ShardedStage::output_needs_gradient(std::size_t module) const {
   return input_needs_gradient(module + 1);
 }
 
-void ShardedStage::gather(Held& held) {
-  if (held.state == State::unsharded) {
-    return;
-  }
-  const State before = std::exchange(held.state, State::unsharded);
-  const ShardMesh& mesh = held.group.mesh;
-  const bool is_alone = mesh.shard_ranks == 1;
-  const bool is_sharded = options_.fsdp.strategy != FsdpStrategy::no_shard && !options_.fsdp.is_replicate;
-  if (!is_sharded ||
-      (is_alone && behaviour_.alone_shard != Behaviour::AloneShard::all_gather_and_reduce_scatter)) {
-    return;
-  }
-  if (before == State::sharded_in_part) {
-    const std::int64_t parts = options_.fsdp.reshard_after_forward.size;
-    out_.all_gather(*part_, {held.sizes.gathered_shard.value * mesh.shard_ranks / parts},
-                    held.sizes.gather_dtype, k_fsdp_gather_part, "parameters");
-    return;
-  }
-  out_.all_gather(mesh.shard, held.sizes.gathered_shard, held.sizes.gather_dtype, k_fsdp_gather,
-                  "parameters");
-}
-
-void ShardedStage::gather_all(Live& live) {
-  for (Held& held : live.groups) {
-    gather(held);
-  }
-}
-
-void ShardedStage::gather_reversed(Live& live) {
-  for (auto held = live.groups.rbegin(); held != live.groups.rend(); ++held) {
-    gather(*held);
-  }
-}
-
-/// Units that this one prefetches by name.
-std::vector<std::size_t> ShardedStage::prefetched(const Live& live, bool is_forward) const {
-  std::vector<std::size_t> targets;
-  for (const std::size_t module : is_forward ? live.unit.forward_prefetch : live.unit.backward_prefetch) {
-    if (const auto at = unit_of(module);
-        at && std::find(targets.begin(), targets.end(), *at) == targets.end()) {
-      targets.push_back(*at);
-    }
-  }
-  const std::int64_t count = is_forward ? options_.fsdp.forward_prefetch : options_.fsdp.backward_prefetch;
-  const std::int64_t most = std::min(count, std::ssize(live_));
-  for (std::int64_t step = 1; live.unit.block >= 0 && step <= most; ++step) {
-    const std::int64_t block = live.unit.block + (is_forward ? step : -step);
-    const auto found = std::find_if(live_.begin(), live_.end(), [&](const Live& other) {
-      return block >= 0 && other.unit.block == block;
-    });
-    if (found != live_.end()) {
-      targets.push_back(static_cast<std::size_t>(found - live_.begin()));
-    }
-  }
-  return targets;
-}
-
 void ShardedStage::begin_forward() {
+  // Streams that gather wait for what was computed before the pass (_fsdp_state.py, _root_pre_forward).
+  begun_.fill(out_.moment());
   if (const auto at = root()) {
     live_[*at].in_forward = true;
-    gather_all(live_[*at]);
+    begin_forward_of(live_[*at], {});
   }
 }
 
@@ -184,12 +129,7 @@ void ShardedStage::before_forward(std::size_t module) {
   }
   Live& live = live_[*at];
   const bool is_first = !std::exchange(live.in_forward, true);
-  gather_all(live);
-  if (is_first) {
-    for (const std::size_t target : prefetched(live, true)) {
-      gather_all(live_[target]);
-    }
-  }
+  begin_forward_of(live, is_first ? prefetched(live, true) : std::vector<std::size_t>());
 }
 
 void ShardedStage::shard_after_forward(Live& live) {
@@ -233,7 +173,7 @@ void ShardedStage::end_forward() {
 void ShardedStage::begin_chunks(std::size_t module) {
   if (const auto at = unit_of(module)) {
     live_[*at].chunked = module;
-    gather_all(live_[*at]);
+    begin_forward_of(live_[*at], {});
   }
 }
 
@@ -271,6 +211,7 @@ ShardGroup ShardedStage::without_chunked(const Live& live, const Held& held) con
 
 void ShardedStage::pre_backward(Live& live) {
   const std::vector<std::size_t> named = prefetched(live, false);
+  const IssueMoment now = out_.moment();
   bool is_new = false;
   for (std::size_t at = 0; at < live.groups.size(); ++at) {
     Held& held = live.groups[at];
@@ -279,16 +220,19 @@ void ShardedStage::pre_backward(Live& live) {
     }
     is_new = true;
     held.is_reduced = false;
-    gather(held);
+    out_.issue_from(now, [&] { gather_ahead(held); });
+    wait_for(held);
     if (named.empty() && !held.order.empty() && options_.fsdp.prefetches_in_backward) {
       const std::size_t place = held.order.back();
       held.order.pop_back();
-      prefetch(live, at, place);
+      out_.issue_from(now, [&] { prefetch(live, at, place); });
     }
   }
-  for (const std::size_t target : is_new ? named : std::vector<std::size_t>()) {
-    gather_reversed(live_[target]);
-  }
+  out_.issue_from(now, [&] {
+    for (const std::size_t target : is_new ? named : std::vector<std::size_t>()) {
+      gather_reversed_ahead(live_[target]);
+    }
+  });
 }
 
 /// What came before `place` in the forward pass. Of several groups of a unit the second one does it, for all
@@ -297,7 +241,7 @@ void ShardedStage::prefetch(Live& live, std::size_t group, std::size_t place) {
   if (live.groups.size() == 1) {
     if (place > 0) {
       const Place before = post_forward_order_[place - 1];
-      gather(live_[before.unit].groups[before.group]);
+      gather_ahead(live_[before.unit].groups[before.group]);
     }
     return;
   }
@@ -315,7 +259,7 @@ void ShardedStage::prefetch(Live& live, std::size_t group, std::size_t place) {
       return;
     }
     target = before.unit;
-    gather(live_[before.unit].groups[before.group]);
+    gather_ahead(live_[before.unit].groups[before.group]);
   }
 }
 
@@ -362,6 +306,7 @@ void ShardedStage::end_backward() {
       post_backward(live, held);
     }
     held.in_backward = false;
+    held.gathering.reset();
     if (flags_.is_last) {
       held.order.clear();
     }
@@ -371,6 +316,7 @@ void ShardedStage::end_backward() {
       finish(live, *held);
     }
   }
+  wait_for_reductions();
   if (flags_.is_last) {
     post_forward_order_.clear();
   }
@@ -447,6 +393,7 @@ void ShardedStage::reduce_all() {
   } else {
     std::for_each(live_.begin(), live_.end(), finish);
   }
+  wait_for_reductions();
   post_forward_order_.clear();
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -82,10 +83,11 @@ class ShardedStage {
     State state = State::sharded;
     std::vector<std::size_t> order;  // places in post_forward_order_
     bool in_backward = false;
-    bool has_accumulated = false;     // gradients, in a pipeline
-    bool has_unreduced = false;       // gradients of a pass that did not reduce them
-    std::vector<std::int64_t> split;  // micro-batches between the halves of their backward passes
-    bool is_reduced = false;          // its post-backward ran in this pass
+    bool has_accumulated = false;        // gradients, in a pipeline
+    bool has_unreduced = false;          // gradients of a pass that did not reduce them
+    std::vector<std::int64_t> split;     // micro-batches between the halves of their backward passes
+    bool is_reduced = false;             // its post-backward ran in this pass
+    std::optional<StepIndex> gathering;  // the gather that computing with it waits for
   };
   /// FSDPState.
   struct Live {
@@ -103,9 +105,14 @@ class ShardedStage {
   ReshardAfterForward reshard_after_forward() const;
   bool reshards(const ShardUnit& unit) const;
   void for_groups(const std::function<void(Held&)>& action);
-  void gather(Held& held);
-  void gather_all(Live& live);
-  void gather_reversed(Live& live);
+  /// False: no message is needed.
+  bool gather(Held& held);
+  /// Computing waits for it where the group is used.
+  void gather_ahead(Held& held);
+  void wait_for(Held& held);
+  void gather_all_ahead(Live& live);
+  void gather_reversed_ahead(Live& live);
+  void begin_forward_of(Live& live, const std::vector<std::size_t>& ahead);
   void shard_after_forward(Live& live);
   void pre_backward(Live& live);
   void prefetch(Live& live, std::size_t group, std::size_t place);
@@ -113,6 +120,10 @@ class ShardedStage {
   void post_backward(Live& live, Held& held);
   void reduce(Held& held, const ShardGroup& group);
   void reduce_version_1(const Held& held);
+  /// Sends what reduces a group beside computing, which waits for it at the end of the pass.
+  void reduce_beside(const std::function<void()>& send);
+  void sum_replicas_beside(bool follows, const std::function<void()>& send);
+  void wait_for_reductions();
   void sum_partial_gradients(const Held& held, const ShardGroup& group, DType reduce_dtype);
   ShardGroup without_chunked(const Live& live, const Held& held) const;
   std::optional<std::size_t> unit_of(std::size_t module) const;
@@ -131,6 +142,9 @@ class ShardedStage {
   std::optional<GroupId> part_;
   std::set<const Parameter*> reduced_;
   Flags flags_;
+  std::array<IssueMoment, 2> begun_;     // when computing with the last two units began, in this pass
+  std::vector<StepIndex> reductions_;    // of this pass
+  std::optional<StepIndex> scattering_;  // the last one but those of replicas
   bool has_begun_backward_ = false;
   bool receives_ = false;  // its input comes from another stage, and needs a gradient
 };

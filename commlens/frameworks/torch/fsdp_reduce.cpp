@@ -51,16 +51,47 @@ void ShardedStage::sum_partial_gradients(const Held& held, const ShardGroup& gro
   }
 }
 
+/// The stream of reductions waits for what was computed; computing waits, before the next reduction, for the
+/// one before, whose input it would free (_fsdp_param_group.py, post_backward). Version 1 has no such wait.
+void ShardedStage::reduce_beside(const std::function<void()>& send) {
+  if (options_.fsdp.version != 1 && scattering_) {
+    out_.wait_for(*scattering_);
+  }
+  out_.issue_from(out_.moment(), send);
+  scattering_ = out_.last_call();
+  reductions_.push_back(out_.last_call());
+}
+
+/// After the group's reduce_scatter, if there is one.
+void ShardedStage::sum_replicas_beside(bool follows, const std::function<void()>& send) {
+  out_.issue_from(follows ? IssueMoment{std::nullopt, {*scattering_}} : out_.moment(), send);
+  reductions_.push_back(out_.last_call());
+}
+
+void ShardedStage::wait_for_reductions() {
+  for (const StepIndex call : std::exchange(reductions_, {})) {
+    out_.wait_for(call);
+  }
+  scattering_.reset();
+}
+
 void ShardedStage::reduce_version_1(const Held& held) {
   const GroupSizes& sizes = held.sizes;
   out_.set_reduction(Reduction::sum);
   if (options_.fsdp.strategy == FsdpStrategy::no_shard || groups_.shard_ranks == 1) {
-    out_.all_reduce(groups_.data, sizes.unpadded, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
+    reduce_beside([&] {
+      out_.all_reduce(groups_.data, sizes.unpadded, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
+    });
     return;
   }
-  out_.reduce_scatter(groups_.shard, sizes.gathered_shard, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
+  reduce_beside([&] {
+    out_.reduce_scatter(groups_.shard, sizes.gathered_shard, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
+  });
   if (groups_.replicate_ranks > 1) {
-    out_.all_reduce(groups_.replicate, sizes.gathered_shard, sizes.reduce_dtype, k_fsdp1_reduce, "gradients");
+    sum_replicas_beside(true, [&] {
+      out_.all_reduce(groups_.replicate, sizes.gathered_shard, sizes.reduce_dtype, k_fsdp1_reduce,
+                      "gradients");
+    });
   }
 }
 
@@ -87,14 +118,18 @@ void ShardedStage::reduce(Held& held, const ShardGroup& group) {
   const bool scatters = mesh.shard_ranks > 1 || behaviour_.alone_shard != Behaviour::AloneShard::none;
   if (scatters) {
     out_.set_reduction(ops.scatter);
-    out_.reduce_scatter(mesh.shard, {sizes.reduced.value / mesh.shard_ranks}, sizes.reduce_dtype,
-                        k_fsdp_reduce_scatter, "gradients");
+    reduce_beside([&] {
+      out_.reduce_scatter(mesh.shard, {sizes.reduced.value / mesh.shard_ranks}, sizes.reduce_dtype,
+                          k_fsdp_reduce_scatter, "gradients");
+    });
   }
   if (mesh.replicate_ranks > 1 && flags_.all_reduces) {
     out_.set_reduction(ops.replicas);
-    out_.all_reduce(mesh.replicate,
-                    scatters ? Elements{sizes.reduced.value / mesh.shard_ranks} : sizes.unpadded,
-                    sizes.reduce_dtype, k_fsdp_reduce_replicas, "gradients");
+    sum_replicas_beside(scatters, [&] {
+      out_.all_reduce(mesh.replicate,
+                      scatters ? Elements{sizes.reduced.value / mesh.shard_ranks} : sizes.unpadded,
+                      sizes.reduce_dtype, k_fsdp_reduce_replicas, "gradients");
+    });
   }
 }
 
