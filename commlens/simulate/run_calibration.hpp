@@ -24,7 +24,7 @@ struct FamilyFit {
   bool has_unfused = false;
   std::int64_t longest_sequence = 0;
   std::string only_model;  // of all its runs; empty: they had several
-  double spread = 0;  // 90th percentile of |log(predicted / measured)| of runs that the fit had not seen
+  double spread = 0;       // 90th percentile of |log(predicted / measured)| of runs that the fit had not seen
 };
 
 /// Families, in the order of their names.

@@ -1,4 +1,7 @@
 // Simulating one rank for all that do the same changes no number, and numbers obey what time does.
+#include <cstdlib>
+#include <filesystem>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -153,6 +156,10 @@ TEST(Contention, OfAnOversubscribedTreeMakesAnIterationLonger) {
 }
 
 TEST(Contention, OfSimGridIsOurs) {
+  // Modules lie beside the program, not beside this one.
+  if (const char* const program = std::getenv("COMMLENS_BINARY"); program != nullptr) {
+    setenv("COMMLENS_MODULE_PATH", std::filesystem::path(program).parent_path().c_str(), 0);
+  }
   if (!module_file("libcommlens-simgrid.so")) {
     GTEST_SKIP() << "built without SimGrid";
   }
