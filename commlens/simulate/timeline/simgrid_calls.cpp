@@ -49,14 +49,14 @@ CallPlayer SimgridCalls::player() {
   player.begin = [this](std::uint32_t number, const MovingCall& call, Ticks now) {
     return begin(number, call, now);
   };
-  player.next_end = [this](Ticks limit) -> std::optional<CallEnd> {
+  player.next_end = [this](Ticks limit) -> std::optional<PlayedCallEnd> {
     const double seconds = limit == k_never ? std::numeric_limits<double>::infinity()
                                             : static_cast<double>(limit) / k_ticks_per_second;
     const std::optional<SimgridSession::End> end = session_.next_end(seconds);
     if (!end) {
       return std::nullopt;
     }
-    return CallEnd{end->call, static_cast<Ticks>(std::llround(end->seconds * k_ticks_per_second))};
+    return PlayedCallEnd{end->call, static_cast<Ticks>(std::llround(end->seconds * k_ticks_per_second))};
   };
   return player;
 }

@@ -159,7 +159,7 @@ class Engine {
   /// Ends the next call that another moves, if it ends before anything else happens.
   bool end_played() {
     const Ticks limit = events_.empty() ? k_never : events_.top().when;
-    const std::optional<CallEnd> next = limit > now_ ? costs_.player.next_end(limit) : std::nullopt;
+    const std::optional<PlayedCallEnd> next = limit > now_ ? costs_.player.next_end(limit) : std::nullopt;
     if (!next) {
       return false;
     }

@@ -33,7 +33,7 @@ struct MovingCall {
 };
 
 /// A call that has ended, by the number that it began with.
-struct CallEnd {
+struct PlayedCallEnd {
   std::uint32_t call = 0;
   Ticks when = 0;
 };
@@ -43,7 +43,7 @@ struct CallPlayer {
   /// A call begins now, under a number that no other under way has. False: the engine shall move it.
   std::function<bool(std::uint32_t, const MovingCall&, Ticks)> begin;
   /// The next call that ends until then, the clock set to its end; else the clock set to then.
-  std::function<std::optional<CallEnd>(Ticks)> next_end;
+  std::function<std::optional<PlayedCallEnd>(Ticks)> next_end;
 };
 
 /// What steps take.
