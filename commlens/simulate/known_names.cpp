@@ -140,6 +140,7 @@ KnownNames read_names() {
     JobFramework& job = names.jobs.emplace_back();
     job.name = text_of(node, "framework");
     job.runs = texts_of(node, "runs");
+    job.has_other_trainer = flag_of(node, "other_trainer");
   }
   return names;
 }
@@ -202,6 +203,12 @@ std::vector<const RunFramework*> frameworks_of_job(std::string_view framework) {
     }
   }
   return found.empty() ? std::vector<const RunFramework*>{&find_framework(framework)} : found;
+}
+
+bool has_other_trainer(std::string_view framework) {
+  const std::vector<JobFramework>& jobs = known_names().jobs;
+  return std::any_of(jobs.begin(), jobs.end(),
+                     [&](const JobFramework& job) { return job.name == framework && job.has_other_trainer; });
 }
 
 const KnownModel* find_model(std::string_view name) {

@@ -43,6 +43,7 @@ struct KnownModel {
 struct JobFramework {
   std::string name;
   std::vector<std::string> runs;
+  bool has_other_trainer = false;  // their loops and kernels are not the job's own
 };
 
 /// data/training/accelerators.json.
@@ -61,6 +62,8 @@ const Accelerator* accelerator_named(std::string_view name);
 const RunFramework& find_framework(std::string_view name);
 /// The frameworks of tables that stand for a job's, the nearest first; the job's own name where none does.
 std::vector<const RunFramework*> frameworks_of_job(std::string_view framework);
+/// Whether those runs are of another trainer, which shares the framework's libraries alone.
+bool has_other_trainer(std::string_view framework);
 const KnownModel* find_model(std::string_view name);
 
 /// The letters of `text` as small ones.

@@ -77,7 +77,8 @@ std::string unseen(const FamilyFit& family, const TrainingRun& run) {
   }
   return run.model.sequence > 2 * family.longest_sequence
              ? fmt::format("sequences longer than {}", family.longest_sequence)
-             : "";
+         : run.has_other_trainer ? "this trainer"
+                                 : "";
 }
 
 /// The family's; of another device but for its matrix products, where tables of them were measured.

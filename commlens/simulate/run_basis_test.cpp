@@ -78,6 +78,17 @@ TEST(RunBasis, OfAFamilyOfOneModelIsWiderForOthers) {
   EXPECT_NEAR(factor(basis_of(run, calibration)), 1.15, 1e-12);
 }
 
+TEST(RunBasis, OfAnotherTrainerIsBorrowed) {
+  RunCalibration calibration;
+  calibration.families = {family("H100", "fsdp", 77)};
+  TrainingRun run = run_on("H100", "fsdp");
+  run.has_other_trainer = has_other_trainer("torchtitan");
+  EXPECT_EQ(basis_of(run, calibration).provenance,
+            "borrowed from H100, fsdp, which has not seen this trainer");
+  EXPECT_NEAR(factor(basis_of(run, calibration)), 1.35, 1e-12);
+  EXPECT_FALSE(has_other_trainer("megatron"));
+}
+
 TEST(RunBasis, NamesTheFamilyByItsNetworkWhereThatIsNotTheUsualOne) {
   RunCalibration calibration;
   calibration.families = {family("H100", "nemo", 5)};

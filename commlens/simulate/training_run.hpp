@@ -108,9 +108,10 @@ struct TrainingRun {
   RunHardware hardware;
   RunLayout layout;
   RunBehaviour behaviour;
-  CoefficientValues priors;       // what is known of its device and its framework
-  std::string assumed;            // what the table does not say; empty: it says all
-  std::optional<double> seconds;  // measured
+  CoefficientValues priors;        // what is known of its device and its framework
+  std::string assumed;             // what the table does not say; empty: it says all
+  bool has_other_trainer = false;  // than the runs of its family, which share libraries alone
+  std::optional<double> seconds;   // measured
 };
 
 }  // namespace commlens

@@ -145,6 +145,7 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   TrainingRun run;
   run.hardware = machine_hardware(machine, job.layout.ranks);
   run.model.sequence = job.model.sequence;
+  run.has_other_trainer = has_other_trainer(job.framework);
   run.behaviour.has_fused_attention = job.train.attention != Attention::eager;
   const RunFramework* const framework =
       most_measured(frameworks_of_job(job.framework), run.hardware.gpu, calibration);
