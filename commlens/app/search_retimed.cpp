@@ -47,10 +47,14 @@ std::string framework_of_runs(const std::string& runs) {
   return "";
 }
 
-RetimedLayout retimed_layout(Planner& planner, const Job& job, const RetimedOn& on,
-                             const RankedLayout& ranked) {
+RetimedLayout retimed_layout(Planner& planner, Job job, const RetimedOn& on, const RankedLayout& ranked) {
   if (is_sharded(ranked.layout.data_kind) || ranked.layout.data_kind == DataParallelKind::owners) {
     return {std::nullopt, "layouts that share parameters are not planned from here", ""};
+  }
+  if (const auto overlap = rules_of(job).overlap) {
+    const bool splits_optimizer = ranked.layout.data_kind == DataParallelKind::optimizer;
+    overlap(job, ranked.behaviour.overlaps_gradients,
+            ranked.behaviour.overlaps_parameters && splits_optimizer);
   }
   const Result<Plan> plan = planner.plan(job, overrides_of_layout(on.question, ranked));
   if (!plan) {
@@ -60,6 +64,7 @@ RetimedLayout retimed_layout(Planner& planner, const Job& job, const RetimedOn& 
   options.machine = &on.question.machine;
   options.lender = on.lender;
   options.library = on.library;
+  options.overlaps_tensor = ranked.behaviour.overlaps_tensor;
   options.has_intervals = false;
   const Result<Simulation> simulation = simulated(*plan, options, on.calibration);
   return simulation ? RetimedLayout{simulation->seconds.value, "", simulation->library}

@@ -48,6 +48,7 @@ Result<SimulatedJob> simulated_on(const SimulateRequest& request, Machine machin
       options.library = library;
       options.dtype = compute_dtype_of(plan.job);
       options.jitter = request.jitter;
+      options.overlaps_tensor = request.overlaps_tensor;
       options.contention = request.contention;
       options.collapse = request.collapse;
       return run_calibration(request.calibration)

@@ -18,9 +18,10 @@ struct SimulateRequest {
   std::vector<std::string> config;  // as predict takes it
   std::string framework;
   Overrides overrides;
-  std::string machine;  // a name of commlens machines, or a file
-  std::string library;  // "nccl:2.27.3"; empty: the machine's
-  double jitter = 0;    // SimulationOptions::jitter
+  std::string machine;           // a name of commlens machines, or a file
+  std::string library;           // "nccl:2.27.3"; empty: the machine's
+  double jitter = 0;             // SimulationOptions::jitter
+  bool overlaps_tensor = false;  // SimulationOptions::overlaps_tensor
   Contention contention = Contention::none;
   std::string trace;  // a folder for the trace with times; empty: none
   bool collapse = true;

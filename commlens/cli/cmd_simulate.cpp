@@ -98,6 +98,10 @@ Action declare_simulate(CLI::App& verb) {
       ->check(between(0.0, 1.0))
       ->capture_default_str()
       ->type_name("SHARE");
+  verb.add_flag(
+      "--tensor-overlap", flags->job.overlaps_tensor,
+      "Messages of tensor ranks run inside matrix products (tp-comm-overlap): they take the part that "
+      "shows in measured runs");
   verb.add_option("--contention", flags->contention,
                   "flows: calls under way at the same time share the machine's links; simgrid: the same, as "
                   "SimGrid plays it, up to 256 ranks; none: each as if alone")

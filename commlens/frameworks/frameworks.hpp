@@ -107,6 +107,9 @@ struct FrameworkRules {
   /// Adds the changes of its own settings that are worth trying. Null: none, nothing of a job is varied.
   void (*variations)(Variations& variations) = nullptr;
   CaseRules case_file = {};
+  /// Has the job hide messages of data parallelism behind computing: reductions of gradients, gathers of
+  /// parameters. Null: nothing to switch.
+  void (*overlap)(Job& job, bool gradients, bool parameters) = nullptr;
   std::span<const RuleRow> causes;  // what each of its rules means
 };
 

@@ -27,5 +27,6 @@ HeldStage held(const Job& job, std::int64_t stage);
 std::string setting_text(const Job& job, Setting setting);
 std::vector<AdvisedChange> advised_changes(const Job& job, AdviceTopic topic);
 void add_variations(Variations& variations);
+void overlap_data(Job& job, bool gradients, bool parameters);
 
 }  // namespace commlens::megatron

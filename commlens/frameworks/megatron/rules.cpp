@@ -153,6 +153,11 @@ bool has_sequence_parallelism(const Job&) { return true; }
 
 }  // namespace
 
+void overlap_data(Job& job, bool gradients, bool parameters) {
+  options(job).overlap_grad_reduce = gradients;
+  options(job).overlap_param_gather = gradients && parameters;
+}
+
 FrameworkRules rules() {
   return {
       .name = k_name,
@@ -183,6 +188,7 @@ FrameworkRules rules() {
                     .read_arguments = [](const ConfigNode& map, std::int64_t padded_vocab,
                                          const std::string&) { return job_from_megatron(map, padded_vocab); },
                     .read_beside_arguments = read_case_keys},
+      .overlap = overlap_data,
       .causes = causes()};
 }
 

@@ -180,6 +180,7 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
     result.weight_gradients = products_of(job, Pass::weight_gradient);
     result.input_gradients = products_of(job, Pass::input_gradient);
   }
+  result.tensor_shown = 1 - choice.coefficients[Coefficient::tensor_hidden];
   result.held_share = held_share(machine, run.hardware.processors);
   return result;
 }

@@ -78,6 +78,10 @@ class Simulator {
     Simulation simulation;
     simulation.iteration = iteration_;
     simulation.compute_provenance = rates_.provenance;
+    if (options_.overlaps_tensor) {
+      simulation.compute_provenance +=
+          fmt::format("; of tensor messages {:.0f} % show beside matrix products", 100 * rates_.tensor_shown);
+    }
     simulation.library = calls_.text();
     simulation.classes = static_cast<std::int64_t>(ranks_.classes.size());
     simulation.contention = options_.contention;
@@ -130,7 +134,8 @@ class Simulator {
         error_ = calls_.error();
       }
       constexpr double ticks_per_us = 1e6;
-      return static_cast<Ticks>(std::llround(us_at(time, ends.calls) * ticks_per_us));
+      const double shown = shows_in_part(op) ? rates_.tensor_shown : 1;
+      return static_cast<Ticks>(std::llround(us_at(time, ends.calls) * shown * ticks_per_us));
     };
     costs.held_share = rates_.held_share;
     if (speeds_) {
@@ -140,6 +145,10 @@ class Simulator {
       costs.player = played_calls();
     }
     return costs;
+  }
+
+  bool shows_in_part(OpId op) const {
+    return options_.overlaps_tensor && plan_.tables.groups.axis(plan_.tables.op(op).group) == Axis::tp;
   }
 
   /// A SimGrid of its own for each run, at time 0.

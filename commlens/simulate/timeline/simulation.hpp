@@ -40,6 +40,9 @@ struct SimulationOptions {
   /// sigma sqrt(2 ln n). 0: all compute alike.
   double jitter = 0;
   Contention contention = Contention::none;
+  /// Messages of tensor parallelism run inside matrix products: of each, the part shows that it does in
+  /// measured runs (1 - tensor_hidden, docs/time-model.md#coefficients).
+  bool overlaps_tensor = false;
   bool has_intervals = true;  // else figures are values alone, without the four more runs
   bool collapse = true;       // ranks that do the same at the same time are simulated once
 };
