@@ -112,7 +112,7 @@ void ProgramBuilder::add(CommOp op, const Rule& rule, std::string_view tag) {
   }
   close_work();
   add_step({.kind = PlanStep::Kind::call,
-            .stream = stream_of(op.group),
+            .stream = stream_of(op),
             .row = static_cast<std::uint32_t>(plan_->tables.intern(op)),
             .micro_batch = micro_batch_},
            waiting_ != Waiting::batched);
@@ -207,22 +207,29 @@ void ProgramBuilder::close_work() {
   computed_ = static_cast<StepIndex>(program_.steps.size() - 1);
 }
 
-StreamId ProgramBuilder::stream_of(GroupId group) {
-  const auto row = static_cast<std::size_t>(group);
-  if (row >= streams_.size()) {
-    streams_.resize(row + 1);
+StreamId ProgramBuilder::stream_of(const CommOp& op) {
+  const bool is_beside_sends = waiting_ != Waiting::at_once && op.kind == CommKind::recv;
+  std::vector<std::optional<StreamId>>& streams = is_beside_sends ? receiving_ : streams_;
+  const auto row = static_cast<std::size_t>(op.group);
+  if (row >= streams.size()) {
+    streams.resize(row + 1);
   }
-  if (!streams_[row]) {
-    const std::string name = communicator_name(*plan_->tables.groups.pattern(group));
-    std::vector<std::string>& names = plan_->streams;
-    const auto known = std::find(names.begin(), names.end(), name);
-    streams_[row] = StreamId{static_cast<std::uint8_t>(known - names.begin())};
-    if (known == names.end()) {
-      COMMLENS_CHECK(names.size() <= std::numeric_limits<std::uint8_t>::max(), "rules use few communicators");
-      names.push_back(name);
-    }
+  if (!streams[row]) {
+    const std::string name = communicator_name(*plan_->tables.groups.pattern(op.group));
+    streams[row] = stream_named(is_beside_sends ? name + " in" : name);
   }
-  return *streams_[row];
+  return *streams[row];
+}
+
+StreamId ProgramBuilder::stream_named(const std::string& name) {
+  std::vector<std::string>& names = plan_->streams;
+  const auto known = std::find(names.begin(), names.end(), name);
+  const StreamId stream{static_cast<std::uint8_t>(known - names.begin())};
+  if (known == names.end()) {
+    COMMLENS_CHECK(names.size() <= std::numeric_limits<std::uint8_t>::max(), "rules use few communicators");
+    names.push_back(name);
+  }
+  return stream;
 }
 
 void ProgramBuilder::all_reduce(GroupId group, Elements count, DType dtype, const Rule& rule,

@@ -137,7 +137,10 @@ class ProgramBuilder {
   void add_step(PlanStep step, bool waits_for_batch);
   /// Ends the row of kernels under way.
   void close_work();
-  StreamId stream_of(GroupId group);
+  /// Of its communicator. Receives that nothing waits for at once are beside sends: those of a batch are one
+  /// group of NCCL's, which moves at once, and pairs of ranks order others as their schedules do.
+  StreamId stream_of(const CommOp& op);
+  StreamId stream_named(const std::string& name);
   TagId tag_id(std::string_view tag);
 
   struct KnownTag {
@@ -157,7 +160,8 @@ class ProgramBuilder {
   std::vector<StepIndex> awaited_;     // calls that all that follows waits for
   std::vector<StepIndex> batch_;       // calls that the next work waits for
   StepIndex last_call_ = 0;
-  std::vector<std::optional<StreamId>> streams_;  // by group
+  std::vector<std::optional<StreamId>> streams_;    // by group
+  std::vector<std::optional<StreamId>> receiving_;  // of receives in batches, by group
   std::array<KnownTag, 64> tags_;
   std::unordered_map<const Rule*, RuleId> rule_ids_;  // rules are constants of the rule sets
 

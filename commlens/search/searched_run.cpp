@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "commlens/machine/product_fields.hpp"
 #include "commlens/simulate/known_names.hpp"
 #include "commlens/simulate/machine_hardware.hpp"
 
@@ -39,12 +40,13 @@ Result<void> check_ranks(const Machine& machine, std::int64_t ranks) {
   return {};
 }
 
-/// Products of less than 16 bit need a device that has them.
+/// Products of less than 16 bit need a device that has them: by its peaks, else by its architecture.
 Result<void> check_precision(const Machine& machine, MatrixPrecision precision) {
   const Architecture architecture = machine.processor.architecture;
   const bool has_fp4 = architecture == Architecture::blackwell;
-  const bool has_fp8 = has_fp4 || architecture == Architecture::hopper || architecture == Architecture::cdna3;
-  if (precision == MatrixPrecision::fp8 ? has_fp8 : precision == MatrixPrecision::fp4 ? has_fp4 : true) {
+  const bool has_fp8 = has_fp4 || architecture == Architecture::hopper ||
+                       architecture == Architecture::cdna3 || peak_of(machine.processor, DType::fp8);
+  if (precision == MatrixPrecision::bf16 || (precision == MatrixPrecision::fp8 ? has_fp8 : has_fp4)) {
     return {};
   }
   return failure(fmt::format("--precision {}: {} ({}) has no such products; take {}",

@@ -16,7 +16,7 @@ struct Accelerator {
   RunHardware hardware;
   CoefficientValues priors;
   std::string maker;
-  std::vector<std::string> alike;   // devices with the same multiprocessors, the nearest first
+  std::vector<std::string> alike;   // devices with the same multiprocessors
   bool has_sustained_peak = false;  // the peak is what devices keep up, below the one that data sheets state
 };
 

@@ -80,7 +80,7 @@ const char* const k_published_introduction =
 
 `commlens simulate MODEL --framework torchtitan` on runs that its authors have published (pytorch/torchtitan, BSD-3;
 sequence 8,192, bf16, FSDP2). Nothing is fitted to them: kernels are by runs of another FSDP trainer on the device, hence
-intervals of 1.3. Their H100 have another memory (2.4 TB/s) and 500 W; the 405B run was not compiled. Written by
+intervals of 1.35. Their H100 have another memory (2.4 TB/s) and 500 W; the 405B run was not compiled. Written by
 
 ```sh
 COMMLENS_WRITE_RESULTS=1 build/release/tests/tests_simulation --gtest_filter='PublishedJobs.*'

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -130,14 +131,25 @@ CollectiveTime by_fit(const Calibration& calibration, const PairFit& fit, const 
   return with_interval(calibrated_us(fit, call), factor, source, source_of);
 }
 
-/// The call as one over as many NICs of a node as the measured groups had: a group with a half of them takes
-/// as long as one with all takes for twice the bytes.
+/// The call as one over as many NICs of a node as the measured groups had, where none had as many ranks on a
+/// node: a group with a half of them takes as long as one with all takes for twice the bytes. What leaves a
+/// node in an exchange or a message grows with its ranks as its NICs do.
 TimedCall over_measured_nics(const Machine& machine, const PairFit& fit, const TimedCall& call) {
-  TimedCall scaled = call;
+  const bool is_ring =
+      call.op != CommKind::all_to_all && call.op != CommKind::send && call.op != CommKind::recv;
   const double nics = nics_of(machine, call.place);
-  if (call.place.nodes > 1 && !fit.knots.empty() && nics > 0) {
-    const Knots& knots = fit.knots.front();
-    const double measured = nics_of(machine, {knots.ranks, knots.nodes});
+  TimedCall scaled = call;
+  if (call.place.nodes > 1 && is_ring && !fit.knots.empty() && nics > 0 &&
+      !was_measured_alike(fit, call.place)) {
+    double measured = nics;  // of the group nearest to it
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const Knots& knots : fit.knots) {
+      const double other = nics_of(machine, {knots.ranks, knots.nodes});
+      if (std::abs(std::log(other / nics)) < nearest) {
+        nearest = std::abs(std::log(other / nics));
+        measured = other;
+      }
+    }
     scaled.bytes = Bytes{std::llround(static_cast<double>(call.bytes.value) * measured / nics)};
   }
   return scaled;

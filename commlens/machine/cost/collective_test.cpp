@@ -201,5 +201,28 @@ TEST(CollectiveTime, OfGroupsWithOneRankANodeIsThatOfTheirNicAndSaysSo) {
   EXPECT_GT(alone->us, (1 << 26) * 2.0 * 15 / 16 / 25e3);  // one NIC of 25 GB/s
 }
 
+TEST(CollectiveTime, OfAMeasuredPointIsThatPointWhateverElseWasMeasured) {
+  Machine machine = *find_machine("marenostrum5");
+  Calibration& calibration = machine.calibrations.front();
+  calibration = {};
+  calibration.library = "nccl";
+  PairFit fit;
+  fit.op = CommKind::all_reduce;
+  fit.algorithm = "ring";
+  fit.protocol = "Simple";
+  fit.several_nodes = true;
+  fit.coefficients = {1000, 0, 0, 0, 0, 0};
+  fit.knots = {{4, 4, {1 << 28, 1 << 30}, {30'000, 120'000}}, {16, 4, {1 << 28, 1 << 30}, {25'000, 100'000}}};
+  calibration.pairs = {fit};
+  machine.calibrations.resize(1);
+  CostQuery query;
+  query.machine = &machine;
+  query.library = {"nccl", default_version(machine, "nccl"), {"ring"}, {"Simple"}};
+  query.call = {CommKind::all_reduce, Bytes{1 << 30}, DType::fp16, {16, 4}};
+  EXPECT_NEAR(collective_time(query)->us, 100'000, 1);
+  query.call.place = {4, 4};
+  EXPECT_NEAR(collective_time(query)->us, 120'000, 1);
+}
+
 }  // namespace
 }  // namespace commlens

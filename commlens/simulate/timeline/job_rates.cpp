@@ -21,6 +21,7 @@ namespace {
 constexpr double k_tera = 1e12;
 // Of products in a type that no measured run had, as of devices that none had (docs/time-model.md).
 const double k_wide_spread = std::log(2.0);
+const double k_own_products_spread = std::log(1.3);
 constexpr double k_half_peak =
     0.5;  // of fp32 products in TF32 over 16 bit, where a machine file does not say
 
@@ -96,9 +97,10 @@ void use_machine_products(const Job& job, DType dtype, const Machine& machine, J
   if (known == nullptr) {
     return;
   }
-  if (known->form) {
+  const std::optional<double> peak = peak_of(machine.processor, known->dtype);
+  if (known->form && peak) {
     const ProductForm& form = *known->form;
-    result.products.peak = *peak_of(machine.processor, known->dtype);
+    result.products.peak = *peak;
     result.products.gemm_efficiency = form.efficiency.value;
     result.products.product_overhead = form.each.value * 1e-6;
     result.products.half_inner = form.half_inner.value;
@@ -113,6 +115,10 @@ void use_machine_products(const Job& job, DType dtype, const Machine& machine, J
   const auto measured = std::count_if(shapes.begin(), shapes.end(), [&](const auto& shape) {
     return result.measured_products.contains(shape);
   });
+  if (measured > 0 || known->form) {
+    // Other kernels are as runs had them beside other products.
+    result.spread = std::max(result.spread, k_own_products_spread);
+  }
   if (measured > 0) {
     result.provenance += fmt::format("; {} of {} shapes of products measured ({})", measured, shapes.size(),
                                      known->shapes_source);
