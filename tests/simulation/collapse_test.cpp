@@ -245,5 +245,30 @@ TEST(Simulation, OfALibraryWithoutTimesIsAnError) {
 INSTANTIATE_TEST_SUITE_P(Simulation, OfEveryJob, ::testing::Range(std::size_t{0}, std::size_t{8}),
                          [](const auto& parameter) { return std::string(jobs()[parameter.param].name); });
 
+/// Two stages are each other's next one both ways: messages meet by direction all the same.
+TEST(Timeline, OfTwoStagesOfEveryScheduleEnds) {
+  for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved}) {
+    for (const char* const framework : {"torch-pipeline", "torchtitan", "megatron"}) {
+      SimulateRequest request;
+      request.config = {"llama3-8b"};
+      request.framework = framework;
+      request.machine = "dgx_h100";
+      request.overrides.ranks = 2;
+      request.overrides.pp = 2;
+      request.overrides.micro_batches = 4;
+      request.overrides.schedule = schedule;
+      if (schedule == Schedule::interleaved) {
+        request.overrides.virtual_stages = 2;
+      }
+      const Result<SimulatedJob> job = simulate(request);
+      if (!job && job.error().message.find("the plan does not end") == std::string::npos) {
+        continue;  // a schedule or a model that the framework does not have
+      }
+      ASSERT_TRUE(job) << framework << ": " << job.error().message;
+      EXPECT_GT(job->simulation.waiting.value, 0) << framework;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace commlens

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "commlens/base/check.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/simulate/timeline/link_classes.hpp"
@@ -292,7 +294,8 @@ class Refinement {
     return std::min<std::int64_t>(ranks_per_node_, static_cast<std::int64_t>(colours_.size()));
   }
 
-  /// The same of both ends of a message: its pair as its sender sees it.
+  /// The same of both ends of a message: its pair as its sender sees it. Of two positions each is next to the
+  /// other both ways; there the ends' classes tell directions apart.
   std::string channel_name(GroupId group) const {
     const GroupPattern* const pattern = plan_.tables.groups.pattern(group);
     if (pattern == nullptr || pattern->shape == GroupPattern::Shape::mesh) {
@@ -300,8 +303,20 @@ class Refinement {
     }
     const bool is_forward = pattern->shape == GroupPattern::Shape::to_next ||
                             pattern->shape == GroupPattern::Shape::from_previous;
-    return std::string(pattern->along.name()) + (is_forward ? " forward " : " backward ") +
-           std::to_string(pattern->view);
+    const std::string_view way = positions_along(*pattern) == 2 ? " between "
+                                 : is_forward                   ? " forward "
+                                                                : " backward ";
+    return fmt::format("{}{}{}", pattern->along.name(), way, pattern->view);
+  }
+
+  std::int64_t positions_along(const GroupPattern& pattern) const {
+    const std::optional<Mesh>& mesh = plan_.tables.groups.mesh();
+    if (!mesh) {
+      return 0;
+    }
+    const MeshView& view = mesh->views().at(pattern.view);
+    const std::optional<std::size_t> axis = view.find(pattern.along);
+    return axis ? view.axes().at(*axis).size : 0;
   }
 
   static std::vector<RankRange> ranges_of(const std::vector<Rank>& members);
