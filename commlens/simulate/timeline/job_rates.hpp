@@ -25,7 +25,7 @@ struct JobRates {
   double accumulate = 0;               // seconds of adding the gradient of a parameter up over micro-batches
   std::vector<Gemm> weight_gradients;  // products that make gradients of parameters
   std::vector<Gemm> input_gradients;   // products that make gradients of inputs
-  double tensor_shown = 1;  // of a tensor-parallel message that matrix products hide, what shows
+  double tensor_shown = 1;             // of a tensor-parallel message that matrix products hide, what shows
   double held_share = 0;  // of the device's multiprocessors, that a collective holds while it is under way
   double spread = 0;      // of log(time): 90 % interval
   std::string provenance;
