@@ -28,24 +28,34 @@ struct TracedShapes {
   std::int64_t without_kernel = 0;
 };
 
-/// Shapes of products in those of the files that are traces of torch.profiler; others have none.
-TracedShapes traced_shapes(const std::vector<std::string>& files) {
+/// Shapes of products in those of the files that are traces of torch.profiler. None in any of them: other
+/// traces, which have none. Fails on a file that is not there, and on one that has none beside others that
+/// do.
+Result<TracedShapes> traced_shapes(const std::vector<std::string>& files) {
   TracedShapes all;
+  std::string error;  // of the first file without shapes
   for (const std::string& file : files) {
     std::error_code unreadable;
-    const Result<formats::kineto::TracedProducts> read = std::filesystem::is_regular_file(file, unreadable)
-                                                             ? formats::kineto::read_products(file)
-                                                             : failure("a directory");
-    for (std::size_t index = 0; read && index < read->products.size(); ++index) {
+    if (!std::filesystem::exists(file, unreadable)) {
+      return failure(fmt::format("{}: no such file or directory", file));
+    }
+    const Result<formats::kineto::TracedProducts> read =
+        std::filesystem::is_regular_file(file, unreadable) ? formats::kineto::read_products(file)
+                                                           : failure(fmt::format("{}: is a directory", file));
+    if (!read) {
+      error = error.empty() ? read.error().message : error;
+      continue;
+    }
+    for (std::size_t index = 0; index < read->products.size(); ++index) {
       const formats::kineto::TracedProduct& traced = read->products[index];
       all.products.push_back({traced.dtype,
                               {traced.m, traced.n, traced.k, static_cast<double>(traced.duration_ns) * 1e-3},
                               fmt::format("{} product {}", file, index + 1)});
     }
-    all.without_shape += read ? read->without_shape : 0;
-    all.without_kernel += read ? read->without_kernel : 0;
+    all.without_shape += read->without_shape;
+    all.without_kernel += read->without_kernel;
   }
-  return all;
+  return all.products.empty() || error.empty() ? Result<TracedShapes>(std::move(all)) : failure(error);
 }
 
 /// Seconds of a measured iteration: the middle one, the 5th and the 95th percentile.
@@ -203,6 +213,11 @@ Result<CalibratedProducts> efficiency_from_iterations(const CalibrateProductsReq
                 options.library = library;
                 options.dtype = compute_dtype_of(plan.job);
                 options.has_intervals = false;
+                if (!peak_of(machine.processor, options.dtype)) {
+                  return Result<CalibratedProducts>(failure(
+                      fmt::format("machine {}: an efficiency of products in {} needs processor.peaks.{}",
+                                  machine.name, name_of(options.dtype), name_of(options.dtype))));
+                }
                 const JobRates rates = job_rates(plan.job, options.dtype, machine, calibration);
                 ProductTimes start = start_of_search(request, machine, rates, options.dtype);
                 return fitted_efficiency(request, {plan, options, machine, std::move(start)}, measured);
@@ -217,17 +232,18 @@ Result<CalibratedProducts> efficiency_from_iterations(const CalibrateProductsReq
 
 Result<CalibratedProducts> calibrate_from_training(const CalibrateProductsRequest& request) {
   return machine_of_products(request).and_then([&](const Machine& machine) {
-    TracedShapes shapes = traced_shapes(request.files);
-    if (shapes.products.empty()) {
-      return efficiency_from_iterations(request, machine);
-    }
-    if (shapes.without_shape + shapes.without_kernel > 0) {
-      request.events.warn(fmt::format("{} products without shapes and {} without kernels are left out",
-                                      shapes.without_shape, shapes.without_kernel));
-    }
-    ProductFitInput input{machine, std::move(shapes.products), {}};
-    input.keeps_unfit = true;
-    return fitted_products(request, std::move(input));
+    return traced_shapes(request.files).and_then([&](TracedShapes shapes) {
+      if (shapes.products.empty()) {
+        return efficiency_from_iterations(request, machine);
+      }
+      if (shapes.without_shape + shapes.without_kernel > 0) {
+        request.events.warn(fmt::format("{} products without shapes and {} without kernels are left out",
+                                        shapes.without_shape, shapes.without_kernel));
+      }
+      ProductFitInput input{machine, std::move(shapes.products), {}};
+      input.keeps_unfit = true;
+      return fitted_products(request, std::move(input));
+    });
   });
 }
 

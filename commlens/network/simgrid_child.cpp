@@ -112,7 +112,10 @@ SimgridChild start_simgrid_child(const std::filesystem::path& module, const char
   std::fflush(nullptr);  // or the child has a copy of what is not written yet
   const pid_t process = fork();
   if (process < 0) {
-    throw SystemError(fmt::format("cannot start a process: {}", std::strerror(errno)));
+    const int reason = errno;
+    close(ends[0]);
+    close(ends[1]);
+    throw SystemError(fmt::format("cannot start a process: {}", std::strerror(reason)));
   }
   if (process == 0) {
     close(ends[0]);

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/check.hpp"
 #include "commlens/machine/cost/comm_graph.hpp"
 #include "commlens/machine/product_fields.hpp"
 #include "commlens/simulate/known_names.hpp"
@@ -97,8 +98,9 @@ void use_machine_products(const Job& job, DType dtype, const Machine& machine, J
   if (known == nullptr) {
     return;
   }
-  const std::optional<double> peak = peak_of(machine.processor, known->dtype);
-  if (known->form && peak) {
+  if (known->form) {
+    const std::optional<double> peak = peak_of(machine.processor, known->dtype);
+    COMMLENS_CHECK(peak, "machine files with a gemm block have its peak");
     const ProductForm& form = *known->form;
     result.products.peak = *peak;
     result.products.gemm_efficiency = form.efficiency.value;
