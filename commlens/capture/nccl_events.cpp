@@ -50,7 +50,7 @@ NcclEvents::Event* NcclEvents::find(std::uint64_t sequence) {
   return sequence != 0 && event.sequence == sequence ? &event : nullptr;
 }
 
-EventHandle NcclEvents::start_api(NcclComm& comm, const CallSeen& seen) {
+EventHandle NcclEvents::start_api(NcclComm& comm, const CallSeen& seen, std::uint64_t group) {
   const bool has_peer =
       seen.arguments.function == NcclFunction::send || seen.arguments.function == NcclFunction::recv;
   std::optional<RecordedCall> call;
@@ -63,10 +63,15 @@ EventHandle NcclEvents::start_api(NcclComm& comm, const CallSeen& seen) {
   }
   Event& event = add();
   event.is_captured = seen.is_captured;
+  event.group = group;
   if (call) {
     event.call = *call;
     if (!seen.is_captured) {
       event.slot = stream_.recorder().begin(*call, event.issued_ns);
+      if (in_groups_.size() == k_most) {  // of groups whose end is not reported
+        in_groups_.clear();
+      }
+      in_groups_.push_back(event.sequence);
     }
   }
   return {EventHandle::Kind::api, stream_.index(), event.sequence};
@@ -103,15 +108,32 @@ EventHandle NcclEvents::start_call(NcclComm& comm, const CallSeen& seen, const E
   return {EventHandle::Kind::call, stream_.index(), event.sequence};
 }
 
+void NcclEvents::stop_group(std::uint64_t group) {
+  const auto ended = [&](std::uint64_t sequence) {
+    const Event* const event = find(sequence);
+    if (event != nullptr && event->group != group) {
+      return false;
+    }
+    if (event != nullptr && !event->is_taken && event->slot != Recorder::k_dropped) {
+      finish_enqueued(*event);
+    }
+    return true;
+  };
+  std::erase_if(in_groups_, ended);
+}
+
 void NcclEvents::stop_call(std::uint64_t sequence) {
-  Event* const event = find(sequence);
-  if (event == nullptr || event->is_complete) {
-    return;
+  const Event* const event = find(sequence);
+  if (event != nullptr && !event->is_complete) {
+    finish_enqueued(*event);
   }
-  RecordedCall call = event->call;
+}
+
+void NcclEvents::finish_enqueued(const Event& event) {
+  RecordedCall call = event.call;
   call.note = stream_.note(call.note == NameId{} ? NcclNote::enqueued : NcclNote::both);
-  const nanoseconds issued(event->issued_ns);
-  stream_.finish(event->slot, call, {issued, issued, nanoseconds(stream_.now_ns())}, event->position);
+  const nanoseconds issued(event.issued_ns);
+  stream_.finish(event.slot, call, {issued, issued, nanoseconds(stream_.now_ns())}, event.position);
 }
 
 EventHandle NcclEvents::start_kernel(const EventHandle& call, std::uint64_t timer) {

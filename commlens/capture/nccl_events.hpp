@@ -34,8 +34,11 @@ class NcclEvents {
 
   explicit NcclEvents(NcclStream& stream);
 
-  /// The program calls a function of NCCL (v5 and later).
-  EventHandle start_api(NcclComm& comm, const CallSeen& seen);
+  /// The program calls a function of NCCL (v5 and later); `group` is the program's group that it is part of.
+  EventHandle start_api(NcclComm& comm, const CallSeen& seen, std::uint64_t group);
+  /// That group has ended. Calls of it that NCCL has reported no enqueuing of are enqueued all the same: an
+  /// empty one, one of a single rank and, as NCCL 2.31.2 does, a broadcast have no event of their own.
+  void stop_group(std::uint64_t group);
   /// NCCL enqueues a call; `parent` is its start_api, where there is one. None when there is nothing to
   /// record.
   EventHandle start_call(NcclComm& comm, const CallSeen& seen, const EventHandle& parent);
@@ -58,18 +61,21 @@ class NcclEvents {
     std::int64_t last_stop_ns = 0;
     std::uint64_t first_timer = 0;
     std::uint64_t last_timer = 0;
-    bool is_taken = false;  // an api event whose call was enqueued
+    std::uint64_t group = 0;  // of the program; an api event's
+    bool is_taken = false;    // an api event whose call was enqueued
     bool is_captured = false;
     bool is_complete = false;  // a channel has ended
   };
 
   Event& add();
   Event* find(std::uint64_t sequence);
+  void finish_enqueued(const Event& event);
   void complete(Event& event);
 
   NcclStream& stream_;
   std::uint64_t next_ = 1;
   std::vector<Event> events_;
+  std::vector<std::uint64_t> in_groups_;  // api events of groups that have not ended
 };
 
 }  // namespace commlens::capture

@@ -222,7 +222,9 @@ EventHandle start_in(NcclComm& comm, const Descr& call, const void* parent, std:
   learn_size(comm, call, seen);
   EventHandle started;
   if constexpr (k_is_api<Descr>) {
-    started = events_of(stream).start_api(comm, seen);
+    const EventHandle group = EventHandle::unpack(parent);
+    started =
+        events_of(stream).start_api(comm, seen, group.kind == EventHandle::Kind::group ? group.sequence : 0);
   } else {
     started = events_of(stream).start_call(comm, seen, EventHandle::unpack(parent));
   }
@@ -269,6 +271,16 @@ void with_event(const EventHandle& handle, const Action& action) {
   }
 }
 
+/// A group of the program has ended; its calls may be of several streams.
+void stop_group(std::uint64_t group) {
+  for (std::uint32_t stream = 0; stream < all_events().size(); ++stream) {
+    if (all_events().at(stream).load(std::memory_order_acquire) != nullptr) {
+      with_event({.kind = EventHandle::Kind::group, .stream = stream},
+                 [&](NcclEvents& events, std::uint64_t) { events.stop_group(group); });
+    }
+  }
+}
+
 template <typename Event>
 EventHandle start_kernel(const Event& event) {
   EventHandle started;
@@ -299,7 +311,8 @@ EventHandle start_newer(Context* context, const Event& event) {
       return start(context, event.p2p_api, event.rank, event.parent);
     }
     if (event.type == k_group_api) {
-      return {.kind = EventHandle::Kind::group};
+      static std::atomic<std::uint64_t> groups = 0;
+      return {.kind = EventHandle::Kind::group, .sequence = ++groups};
     }
   }
   if constexpr (requires { event.ce_coll; }) {
@@ -345,6 +358,8 @@ Result stop_event(void* handle) noexcept {
       with_event(event, [](NcclEvents& events, std::uint64_t sequence) { events.stop_call(sequence); });
     } else if (event.kind == EventHandle::Kind::kernel) {
       with_event(event, [](NcclEvents& events, std::uint64_t sequence) { events.stop_kernel(sequence); });
+    } else if (event.kind == EventHandle::Kind::group && event.sequence != 0) {
+      stop_group(event.sequence);
     }
   });
   return k_success;

@@ -114,9 +114,18 @@ class PluginOf : public Plugin {
     Event event = fresh<Event>(abi::group, 0);
     return start(comm, event);
   }
-  void* start_api(Comm& comm, const Call& call) override {
+  void* start_group_api(Comm& comm) override {
+    if constexpr (V >= 5) {
+      Event event = fresh<Event>(abi::groupApi, 0);
+      event.groupApi = {false, 1};
+      return start(comm, event);
+    }
+    return nullptr;
+  }
+  void* start_api(Comm& comm, const Call& call, void* group) override {
     if constexpr (V >= 5) {
       Event event = fresh<Event>(is_p2p(call) ? abi::p2pApi : abi::collApi, 0);  // NCCL issue 2300: always 0
+      event.parentObj = group;
       if (is_p2p(call)) {
         event.p2pApi = {call.func, call.count, call.dtype, nullptr, call.is_captured};
       } else {

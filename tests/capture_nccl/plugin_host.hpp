@@ -38,8 +38,9 @@ class Plugin {
   virtual Comm join(std::uint64_t id, int rank, int size) = 0;
   virtual void leave(Comm& comm) = 0;
   virtual void* start_group(Comm& comm) = 0;
-  /// The program calls; nothing before v5.
-  virtual void* start_api(Comm& comm, const Call& call) = 0;
+  /// The program's group, which a call alone has too, and its calls; nothing before v5.
+  virtual void* start_group_api(Comm& comm) = 0;
+  virtual void* start_api(Comm& comm, const Call& call, void* group = nullptr) = 0;
   /// NCCL enqueues what was called.
   virtual void* start_task(Comm& comm, const Call& call, void* api, void* group) = 0;
   virtual void* start_ce(Comm& comm, const Call& call, void* api) = 0;

@@ -104,6 +104,24 @@ void graph(Plugin& plugin, Comm& comm) {
   }
 }
 
+/// One group of two communicators. NCCL reports the enqueuing of the all-reduce alone, as 2.31.2 does where
+/// the others are a broadcast and a gathering of nothing; the all-reduce's comes after the group.
+void unreported(Plugin& plugin, Comm& world, Comm& half) {
+  void* const group = plugin.start_group_api(world);
+  plugin.stop(plugin.start_api(world, {"Broadcast", 81, "ncclFloat32", 2}, group));
+  plugin.stop(plugin.start_api(half, {"AllGather", 0, "ncclFloat32"}, group));
+  const Call reported{"AllReduce", 82, "ncclFloat32"};
+  void* const api = plugin.start_api(world, reported, group);
+  plugin.stop(api);
+  plugin.stop(group);
+  void* const task = plugin.start_task(world, reported, api, nullptr);
+  plugin.stop(task);
+  spin();
+  if (plugin.has_kernels()) {
+    plugin.stop_kernel(plugin.start_kernel(world, task, 0, 4'000'000), 4'003'000);
+  }
+}
+
 /// By copy engines, once with a parent that is another call's.
 void copy_engines(Plugin& plugin, Comm& comm) {
   if (plugin.version < 6) {
@@ -176,6 +194,7 @@ void job(Plugin& plugin, int rank, int ranks) {
   lost(plugin, world);
   graph(plugin, world);
   copy_engines(plugin, world);
+  unreported(plugin, world, half);
   plugin.leave(half);
   plugin.leave(world);
   threads(plugin, rank, ranks);

@@ -71,6 +71,13 @@ struct Expected {
       add("ncclAlltoAll all_to_all fp32 204 204 0,1,2,3 -1", false);
       add("ncclAllGather all_gather fp32 52 208 0,1,2,3 -1", false);
     }
+    if (version >= 5) {
+      constexpr std::array<const char*, 4> halves = {"2,0", "3,1", "2,0", "3,1"};
+      add("ncclBroadcast broadcast fp32 81 81 0,1,2,3 2", false);
+      add(fmt::format("ncclAllGather all_gather fp32 0 0 {} -1", halves.at(static_cast<std::size_t>(rank))),
+          false);
+    }
+    add("ncclAllReduce all_reduce fp32 82 82 0,1,2,3 -1", true);
     add("ncclAllReduce all_reduce fp32 71 71 0,1,2,3 -1", true, 500);
     add("ncclAllReduce all_reduce fp32 72 72 0,1,2,3 -1", true, 500);
   }
