@@ -1,4 +1,4 @@
-// Written against the interface of NCCL 2.x. What needs a GPU has not been run: see docs/transport.md.
+// Written against the interface of NCCL 2.x; docs/results/nccl.md says what was run on a GPU.
 #include <algorithm>
 #include <atomic>
 #include <exception>

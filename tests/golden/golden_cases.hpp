@@ -57,6 +57,9 @@ inline std::vector<std::string> golden_cases_of_random_torch_jobs() {
   return golden_cases_of("torch_recorded");
 }
 
+/// PyTorch on a GPU, recorded by the libraries that watch NCCL (docs/results/nccl.md).
+inline std::vector<std::string> golden_cases_over_nccl() { return golden_cases_of("torch_nccl"); }
+
 /// Recordings of our own of DeepSpeed, of what the others do not have.
 inline std::vector<std::string> golden_cases_of_more_deepspeed_jobs() {
   return golden_cases_of("deepspeed_recorded");
