@@ -4,6 +4,7 @@
 
 #include "commlens/app/output_place.hpp"
 #include "commlens/app/trace_source.hpp"
+#include "commlens/formats/join_profile.hpp"
 #include "commlens/summary/stragglers.hpp"
 #include "commlens/trace/merge_traces.hpp"
 #include "commlens/trace/trace_directory.hpp"
@@ -47,7 +48,10 @@ Result<ImportResult> import_files(const ImportRequest& request) {
     }
     traces.push_back(std::move(*trace));
   }
-  const Result<Trace> trace = merged(std::move(traces), request.files);
+  const bool is_join = request.assume_world || formats::is_profile_and_log(traces);
+  const Result<Trace> trace =
+      is_join ? formats::join_profile(std::move(traces), {request.files, request.assume_world})
+              : merged(std::move(traces), request.files);
   if (!trace) {
     return tl::unexpected(trace.error());
   }
