@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,7 @@ struct SummarySubject {
   Summary summary;
   SummaryOptions options;              // of the request
   std::optional<TimingTotals> timing;  // without calls; absent where there are no times of single calls
+  std::map<NameId, std::string> sites{};  // how call sites are shown, by SummaryOptions::by_site
 };
 
 /// Directories with more calls than this are not kept in memory if every iteration is shown. A rank with

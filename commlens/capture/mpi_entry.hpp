@@ -30,7 +30,8 @@
   COMMLENS_EXPORT int entry_##NAME PARAMETERS __asm__(#NAME);                                    \
   COMMLENS_EXPORT int entry_##PNAME PARAMETERS __asm__(#PNAME);                                  \
   int entry_##NAME PARAMETERS {                                                                  \
-    const commlens::capture::Entered entered(commlens::capture::Entrance::mpi);                  \
+    const commlens::capture::Entered entered(commlens::capture::Entrance::mpi,                   \
+                                             __builtin_return_address(0));                       \
     return recorded_##NAME ARGUMENTS;                                                            \
   }                                                                                              \
   int entry_##PNAME PARAMETERS {                                                                 \
@@ -38,7 +39,8 @@
     if (!commlens::capture::is_of_program(__builtin_return_address(0), tools)) {                 \
       return COMMLENS_REAL_AS(PNAME, PARAMETERS) ARGUMENTS;                                      \
     }                                                                                            \
-    const commlens::capture::Entered entered(commlens::capture::Entrance::pmpi);                 \
+    const commlens::capture::Entered entered(commlens::capture::Entrance::pmpi,                  \
+                                             __builtin_return_address(0));                       \
     return recorded_##NAME ARGUMENTS;                                                            \
   }
 
