@@ -100,6 +100,17 @@ void declare_iteration(CLI::App& verb, std::string& range, const std::string& he
   verb.add_option("--iterations", range)->group("");
 }
 
+void declare_rank(CLI::App& verb, std::optional<std::int64_t>& rank, const std::string& what) {
+  constexpr std::int64_t highest = 999'999'999;
+  verb.add_option("--rank", rank, "Only this rank" + what)
+      ->check(CLI::Range(std::int64_t{0}, highest))
+      ->type_name("R");
+}
+
+std::optional<Rank> rank_of(const std::optional<std::int64_t>& given) {
+  return given ? std::optional(Rank{*given}) : std::nullopt;
+}
+
 std::vector<Action> declare_verbs(CLI::App& program, const std::function<bool(std::string_view)>& is_wanted) {
   std::vector<Action> actions;
   for (const Command& command : commands()) {
