@@ -148,6 +148,17 @@ Result<std::vector<Iteration>> planned_iterations(const Plan& plan) {
   return iterations;
 }
 
+Result<void> check_written_calls(const Plan& plan, std::string_view flag) {
+  const std::int64_t calls = planned_calls(plan, plan.job.iterations, true);
+  if (calls <= k_most_written_calls) {
+    return {};
+  }
+  return failure(fmt::format("{}: {} calls of {} ranks are more than the {} that a file gets; choose one rank with "
+                             "--rank, lower --iterations, or write to standard output",
+                             flag, with_commas(calls), with_commas(plan.job.layout.ranks),
+                             with_commas(k_most_written_calls)));
+}
+
 Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,
                          const Events& events) {
   const Result<std::vector<Iteration>> iterations = planned_iterations(plan);

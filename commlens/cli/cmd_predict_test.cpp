@@ -1,4 +1,5 @@
 // The head of `predict`, and errors about files that are missing or no configuration.
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,24 @@ TEST(CommandPredict, TheErrorForAnUnknownConfigurationMentionsTheSuffixOfToml) {
   const ScratchDirectory scratch;
   const std::string file = scratch.write("case.cfg", "framework = \"deepspeed\"\nranks = 4\n");
   EXPECT_NE(run_with({"predict", file}).err.find("TOML in a file named *.toml"), std::string::npos);
+}
+
+// 102,400 ranks that make hundreds of calls each would be gigabytes.
+TEST(CommandPredict, WritesNoFileOfTooManyCalls) {
+  const test_support::ScratchDirectory directory;
+  const std::string file = directory.path("calls.jsonl");
+  const std::vector<std::string> job = {"predict", "1.3B", "--ranks", "102400", "--zero", "3", "--calls", file};
+  const test_support::Outcome refused = test_support::run_with(job);
+  EXPECT_EQ(refused.code, ExitCode::bad_input);
+  EXPECT_NE(refused.err.find("calls of 102,400 ranks are more than the 50,000,000 that a file gets; choose one rank "
+                             "with --rank"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(file));
+  std::vector<std::string> one = job;
+  one.insert(one.end(), {"--rank", "7"});
+  EXPECT_EQ(test_support::run_with(one).code, ExitCode::done);
+  EXPECT_TRUE(std::filesystem::exists(file));
 }
 
 }  // namespace
