@@ -125,14 +125,15 @@ std::string Side::description() const {
   if (trace.provenance.source == Source::predicted && !trace.provenance.framework.empty()) {
     const std::int64_t ranks = ranks_of_job(trace);
     return fmt::format("{}: predicted by the rules of {}, {} rank{}{}{}{}{}", printable(argument),
-                       printable(trace.provenance.framework), ranks, ranks == 1 ? "" : "s", only, trace.provenance.verified ? "" : "; unverified", unverified.empty() ? "" : ": ",
+                       printable(trace.provenance.framework), ranks, ranks == 1 ? "" : "s", only,
+                       trace.provenance.verified ? "" : "; unverified", unverified.empty() ? "" : ": ",
                        fmt::join(unverified, "; "));
   }
   const std::string description =
       trace.provenance.source == Source::simulated ? printable(trace.provenance.description) : "";
   return fmt::format("{}: {}{}{}{}{}{}", printable(argument), name_of(trace.provenance.source),
-                     trace.provenance.producer.empty() ? "" : ", ", printable(trace.provenance.producer), only,
-                     description.empty() ? "" : "; ", description);
+                     trace.provenance.producer.empty() ? "" : ", ", printable(trace.provenance.producer),
+                     only, description.empty() ? "" : "; ", description);
 }
 
 Result<Side> read_side(const Events& events, const std::string& argument, const std::string& framework) {
@@ -154,8 +155,9 @@ Result<Side> read_side(const Events& events, const std::string& argument, const 
 Result<void> check_has_ranks(const std::vector<const Side*>& sides, const std::optional<Rank>& rank) {
   for (const Side* const side : sides) {
     if (rank && side->is_log()) {
-      return failure(fmt::format("--rank {}: {} is a printed summary, of one rank that it does not name; leave --rank out",
-                                 rank->value, side->argument));
+      return failure(fmt::format(
+          "--rank {}: {} is a printed summary, of one rank that it does not name; leave --rank out",
+          rank->value, side->argument));
     }
   }
   return {};

@@ -153,10 +153,10 @@ Result<void> check_written_calls(const Plan& plan, std::string_view flag) {
   if (calls <= k_most_written_calls) {
     return {};
   }
-  return failure(fmt::format("{}: {} calls of {} ranks are more than the {} that a file gets; choose one rank with "
-                             "--rank, lower --iterations, or write to standard output",
-                             flag, with_commas(calls), with_commas(plan.job.layout.ranks),
-                             with_commas(k_most_written_calls)));
+  return failure(fmt::format(
+      "{}: {} calls of {} ranks are more than the {} that a file gets; choose one rank with "
+      "--rank, lower --iterations, or write to standard output",
+      flag, with_commas(calls), with_commas(plan.job.layout.ranks), with_commas(k_most_written_calls)));
 }
 
 Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,

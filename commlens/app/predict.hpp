@@ -38,8 +38,8 @@ Result<Prediction> predict(const PredictRequest& request, const Plan& plan);
 /// Initialisation and all iterations of the plan's job. Fails if their calls do not fit in memory.
 Result<std::vector<Iteration>> planned_iterations(const Plan& plan);
 
-/// Fails if all ranks of the plan's job together make more calls than a file should hold: k_most_written_calls,
-/// which as JSON Lines are about 10 GB. `flag` is what asked for them.
+/// Fails if all ranks of the plan's job together make more calls than a file should hold:
+/// k_most_written_calls, which as JSON Lines are about 10 GB. `flag` is what asked for them.
 Result<void> check_written_calls(const Plan& plan, std::string_view flag);
 constexpr std::int64_t k_most_written_calls = 50'000'000;
 

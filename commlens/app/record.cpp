@@ -85,7 +85,8 @@ Result<Capture> nccl_capture(const RecordRequest& request) {
   }
   if (is_plugin && request.call_sites) {
     return failure(
-        "--call-sites: NCCL does not tell its profiler plug-ins where a call was made; record with --nccl shim");
+        "--call-sites: NCCL does not tell its profiler plug-ins where a call was made; record with --nccl "
+        "shim");
   }
   if (!is_plugin) {
     return Capture{*library, "made a communicator through a shared NCCL or RCCL", {}};

@@ -303,7 +303,8 @@ Result<void> check_results_alone(const ReportRequest& request) {
   if (request.overrides != Overrides() || !request.framework.empty() || request.iterations ||
       request.ranks_per_node > 0 || request.rank) {
     return failure(
-        "only results of search and simulate were given: --framework, --iteration, --rank, --gpus-per-node and "
+        "only results of search and simulate were given: --framework, --iteration, --rank, --gpus-per-node "
+        "and "
         "the layout flags are for traces and configurations; leave them out");
   }
   return {};

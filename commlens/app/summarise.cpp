@@ -148,9 +148,10 @@ Result<SummarySubject> summarise(const SummaryRequest& request) {
   subject->options = request.options;
   if (request.options.by_site) {
     if (!knows_sites(subject->trace)) {
-      return failure(fmt::format("--call-sites: {} does not say where calls were made; record it with "
-                                 "commlens record --call-sites",
-                                 shown_name(request.trace)));
+      return failure(
+          fmt::format("--call-sites: {} does not say where calls were made; record it with "
+                      "commlens record --call-sites",
+                      shown_name(request.trace)));
     }
     subject->sites = shown_call_sites(subject->trace, request.trace, request.events);
   }

@@ -17,8 +17,8 @@ struct SummarySubject {
   Trace trace;
   bool has_calls = true;
   Summary summary;
-  SummaryOptions options;              // of the request
-  std::optional<TimingTotals> timing;  // without calls; absent where there are no times of single calls
+  SummaryOptions options;                 // of the request
+  std::optional<TimingTotals> timing;     // without calls; absent where there are no times of single calls
   std::map<NameId, std::string> sites{};  // how call sites are shown, by SummaryOptions::by_site
 };
 

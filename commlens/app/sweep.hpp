@@ -46,7 +46,8 @@ SweepRow sweep_row(const Prediction& prediction);
 /// not comparable: the numbers, and the flag that fixes them. Empty if the work is the same.
 std::string uneven_work_text(const std::vector<SweepRow>& rows);
 
-/// One row per combination: calls and bytes of one rank, wire bytes of all ranks, in all and per sequence, memory.
+/// One row per combination: calls and bytes of one rank, wire bytes of all ranks, in all and per sequence,
+/// memory.
 std::string sweep_text(const SweepHead& head, const std::vector<SweepRow>& rows, const TextStyle& style);
 nlohmann::ordered_json sweep_json(const SweepHead& head, const std::vector<SweepRow>& rows);
 std::string sweep_csv(const SweepHead& head, const std::vector<SweepRow>& rows);

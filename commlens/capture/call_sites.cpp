@@ -63,9 +63,9 @@ std::uint16_t CallSites::of(const void* address) {
   const Mapping* const mapping = mapping_of(at);
   std::uint32_t row = 0;
   if (mapping != nullptr) {
-    const std::string site =
-        mapping->file.empty() ? k_no_file
-                              : fmt::format("{}+0x{:x}", mapping->file, at - mapping->first + mapping->offset);
+    const std::string site = mapping->file.empty() ? k_no_file
+                                                   : fmt::format("{}+0x{:x}", mapping->file,
+                                                                 at - mapping->first + mapping->offset);
     row = static_cast<std::uint32_t>(recorder_.name(site));
   }
   const auto kept = static_cast<std::uint16_t>(row <= UINT16_MAX ? row : 0);
@@ -98,8 +98,9 @@ const CallSites::Mapping* CallSites::mapping_of(std::uintptr_t address) {
     const auto offset = is_code ? taken_number(line) : std::nullopt;
     if (offset) {
       const std::size_t path = line.find('/');
-      mappings_.push_back({*first, *end, *offset,
-                           std::string(path == std::string_view::npos ? std::string_view() : line.substr(path))});
+      mappings_.push_back(
+          {*first, *end, *offset,
+           std::string(path == std::string_view::npos ? std::string_view() : line.substr(path))});
     }
   }
   return known_mapping_of(address);

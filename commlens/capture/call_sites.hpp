@@ -10,10 +10,10 @@
 
 namespace commlens::capture {
 
-/// Where a program makes its calls, for a recording that asks for it: the row of a name "FILE+0xOFFSET" for each
-/// return address, FILE being what the code was loaded from and OFFSET the place in that file, so that
-/// processes that load it elsewhere give the same name. Names of functions and lines are sought after the job,
-/// by whoever reads the trace. One thread at a time uses it.
+/// Where a program makes its calls, for a recording that asks for it: the row of a name "FILE+0xOFFSET" for
+/// each return address, FILE being what the code was loaded from and OFFSET the place in that file, so that
+/// processes that load it elsewhere give the same name. Names of functions and lines are sought after the
+/// job, by whoever reads the trace. One thread at a time uses it.
 class CallSites {
  public:
   /// Null unless the environment asks for call sites (environment.hpp).

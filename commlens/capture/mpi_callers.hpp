@@ -9,7 +9,8 @@
 // launcher) hands us the program's calls as PMPI calls.
 namespace commlens::capture {
 
-/// How a call of the program came in, of this thread, as long as one lives; and where the last one returns to.
+/// How a call of the program came in, of this thread, as long as one lives; and where the last one returns
+/// to.
 enum class Entrance : std::uint8_t { none, mpi, pmpi };
 class Entered {
  public:
@@ -59,8 +60,8 @@ ToolsBefore tools_before(const char* pmpi_name);
 /// Whether `address` lies in a library of Fortran bindings of the loaded MPI.
 bool is_in_fortran_library(const void* address);
 
-/// Where the program's call returns to: Entered::caller() or, when that is in the Fortran bindings, where these
-/// return to, for which the stack is unwound (a microsecond). Null when it is not known.
+/// Where the program's call returns to: Entered::caller() or, when that is in the Fortran bindings, where
+/// these return to, for which the stack is unwound (a microsecond). Null when it is not known.
 const void* caller_in_program();
 
 /// Whether a PMPI call from `caller` is one that the program has made: it comes from the Fortran bindings, or

@@ -71,7 +71,8 @@ Result<ExitCode> compare_calls(Console& console, const CompareFlags& flags) {
 }
 
 Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
-  if (const Result<void> usable = check_output_place(flags.output.file, all_files_of({flags.a, flags.b})); !usable) {
+  if (const Result<void> usable = check_output_place(flags.output.file, all_files_of({flags.a, flags.b}));
+      !usable) {
     return tl::unexpected(usable.error());
   }
   if (!flags.regression.asked()) {
@@ -93,7 +94,8 @@ Action declare_compare(CLI::App& verb) {
   const auto flags = std::make_shared<CompareFlags>();
   verb.footer(k_compare_examples);
   const char* side =
-      "A configuration (it is predicted; MODEL+ds_config.json: several files), a native trace, or a file that "
+      "A configuration (it is predicted; MODEL+ds_config.json: several files), a native trace, or a file "
+      "that "
       "import reads";
   verb.add_option("A", flags->a, side)->required();
   verb.add_option("B", flags->b, side)->required();

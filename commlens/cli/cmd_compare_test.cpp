@@ -83,8 +83,8 @@ TEST_F(CompareSides, ThatLackCallsOfTheJobSaySo) {
 std::string two_ranks(const std::string& path, int second) {
   std::ofstream file(path);
   for (const auto& [rank, bytes] : {std::pair(0, 64), std::pair(1, second)}) {
-    file << R"({"rank":)" << rank << R"(,"iteration":0,"op":"all_reduce","dtype":"fp32","input_bytes":)" << bytes
-         << R"(,"output_bytes":)" << bytes << R"(,"group":[0,1]})" << '\n';
+    file << R"({"rank":)" << rank << R"(,"iteration":0,"op":"all_reduce","dtype":"fp32","input_bytes":)"
+         << bytes << R"(,"output_bytes":)" << bytes << R"(,"group":[0,1]})" << '\n';
   }
   return path;
 }

@@ -57,8 +57,9 @@ Action declare_import(CLI::App& verb) {
   verb.add_option("-o,--output", flags->directory, "Directory of the native trace; a trace there is replaced")
       ->required()
       ->type_name("DIR");
-  verb.add_flag("--assume-world", flags->assume_world,
-                "Of one rank's profile: ranks that no file has make the same calls, as the ranks of the NCCL log do");
+  verb.add_flag(
+      "--assume-world", flags->assume_world,
+      "Of one rank's profile: ranks that no file has make the same calls, as the ranks of the NCCL log do");
   return [flags](Console& console) { return import_verb(console, *flags); };
 }
 

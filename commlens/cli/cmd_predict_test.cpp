@@ -58,11 +58,13 @@ TEST(CommandPredict, TheErrorForAnUnknownConfigurationMentionsTheSuffixOfToml) {
 TEST(CommandPredict, WritesNoFileOfTooManyCalls) {
   const test_support::ScratchDirectory directory;
   const std::string file = directory.path("calls.jsonl");
-  const std::vector<std::string> job = {"predict", "1.3B", "--ranks", "102400", "--zero", "3", "--calls", file};
+  const std::vector<std::string> job = {"predict", "1.3B", "--ranks", "102400",
+                                        "--zero",  "3",    "--calls", file};
   const test_support::Outcome refused = test_support::run_with(job);
   EXPECT_EQ(refused.code, ExitCode::bad_input);
-  EXPECT_NE(refused.err.find("calls of 102,400 ranks are more than the 50,000,000 that a file gets; choose one rank "
-                             "with --rank"),
+  EXPECT_NE(refused.err.find(
+                "calls of 102,400 ranks are more than the 50,000,000 that a file gets; choose one rank "
+                "with --rank"),
             std::string::npos)
       << refused.err;
   EXPECT_FALSE(std::filesystem::exists(file));

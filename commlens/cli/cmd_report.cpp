@@ -46,8 +46,9 @@ Result<ExitCode> report_verb(Console& console, const ReportFlags& flags) {
   if (!overrides) {
     return tl::unexpected(overrides.error());
   }
-  const Result<ReportPage> page = report({flags.arguments, flags.framework, *overrides, *range,
-                                          flags.ranks_per_node, flags.title, events_of(console), rank_of(flags.rank)});
+  const Result<ReportPage> page =
+      report({flags.arguments, flags.framework, *overrides, *range, flags.ranks_per_node, flags.title,
+              events_of(console), rank_of(flags.rank)});
   if (!page) {
     return tl::unexpected(page.error());
   }

@@ -100,8 +100,9 @@ Action declare_summary(CLI::App& verb) {
                   "Split wire bytes into those within and between nodes")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
       ->type_name("N");
-  verb.add_flag("--call-sites", flags->call_sites,
-                "Split the rows by where the program made its calls (record --call-sites): function, file and line");
+  verb.add_flag(
+      "--call-sites", flags->call_sites,
+      "Split the rows by where the program made its calls (record --call-sites): function, file and line");
   verb.add_flag("--sizes", flags->sizes, "Only the distribution of message sizes");
   verb.add_flag("--no-stragglers", flags->no_stragglers,
                 "Do not match the calls of the ranks to see who waited for whom, which takes time");

@@ -160,10 +160,9 @@ TEST_F(Hints, NamesOfOtherProgramsAreKnown) {
 
 // The names of other programs in every verb that takes a configuration; `search` says how many GPUs.
 TEST_F(Hints, NamesOfOtherProgramsAreKnownToEveryVerb) {
-  const std::vector<Words> verbs = {{"predict", "19M"},           {"train", "19M"},
-                                    {"compare", "19M", "19M"},    {"report", "19M"},
-                                    {"export", "19M"},            {"simulate", "19M"},
-                                    {"advise", "19M"},            {"search", "19M"}};
+  const std::vector<Words> verbs = {{"predict", "19M"}, {"train", "19M"},  {"compare", "19M", "19M"},
+                                    {"report", "19M"},  {"export", "19M"}, {"simulate", "19M"},
+                                    {"advise", "19M"},  {"search", "19M"}};
   for (const Words& verb : verbs) {
     const bool searches = verb.front() == "search";
     const std::string nodes =
@@ -182,15 +181,16 @@ TEST_F(Hints, NamesOfOtherProgramsAreKnownToEveryVerb) {
       command.insert(command.end(), {name, "4"});
       const Outcome outcome = run_with(command);
       EXPECT_EQ(outcome.code, ExitCode::bad_input);
-      EXPECT_EQ(outcome.err, "commlens: there is no option " + name + "; did you mean " + flag + "?; see commlens " +
-                                 verb.front() + " --help\n");
+      EXPECT_EQ(outcome.err, "commlens: there is no option " + name + "; did you mean " + flag +
+                                 "?; see commlens " + verb.front() + " --help\n");
     }
   }
 }
 
 TEST_F(Hints, RankMeansTheSameInEveryVerb) {
   for (const char* const verb : {"predict", "summary", "compare", "report", "export"}) {
-    EXPECT_NE(run_with({verb, "--help"}).out.find("--rank R                        Only this rank"), std::string::npos)
+    EXPECT_NE(run_with({verb, "--help"}).out.find("--rank R                        Only this rank"),
+              std::string::npos)
         << verb;
   }
 }

@@ -18,13 +18,14 @@ constexpr int k_logged_ranks = 4;
 
 std::string logged(int rank, const std::string& function, int count, int type) {
   return fmt::format(
-      "host:{}:9 [{}] NCCL INFO {}: opCount 0 sendbuff 0x1 recvbuff 0x2 count {} datatype {} op 0 root 0 comm "
+      "host:{}:9 [{}] NCCL INFO {}: opCount 0 sendbuff 0x1 recvbuff 0x2 count {} datatype {} op 0 root 0 "
+      "comm "
       "0x{} [nranks={}] stream 0x5\n",
       100 + rank, rank, function, count, type, 10 + rank, k_logged_ranks);
 }
 
-/// One call before all others, then twice a gather of 100 bf16 and a reduction of 50 fp32, on all of four ranks.
-/// `says_ranks`: with the lines that tell them.
+/// One call before all others, then twice a gather of 100 bf16 and a reduction of 50 fp32, on all of four
+/// ranks. `says_ranks`: with the lines that tell them.
 std::string log_of(int rank, bool says_ranks = true) {
   std::string text;
   if (says_ranks) {
@@ -101,9 +102,10 @@ std::string calls_text(const Trace& trace, const RankStream& stream) {
 TEST_F(ImportJoin, GivesTheProfiledPartOfTheLogTheProfilesTimes) {
   const Outcome imported = import(profile(), log_of_all());
   ASSERT_EQ(imported.code, ExitCode::done) << imported.err;
-  EXPECT_NE(imported.out.find("job: 8 calls, 4 ranks; 2 collectives and 0 messages matched between ranks, 0 lack "
-                              "the call of a rank; skipped: 12 logged calls that the profile does not cover\n"),
-            std::string::npos)
+  EXPECT_NE(
+      imported.out.find("job: 8 calls, 4 ranks; 2 collectives and 0 messages matched between ranks, 0 lack "
+                        "the call of a rank; skipped: 12 logged calls that the profile does not cover\n"),
+      std::string::npos)
       << imported.out;
   const Trace trace = read();
   ASSERT_EQ(trace.streams.size(), 4U);
@@ -115,8 +117,8 @@ TEST_F(ImportJoin, GivesTheProfiledPartOfTheLogTheProfilesTimes) {
   EXPECT_TRUE(trace.provenance.assumed.empty());
 }
 
-// A log of one rank that does not say which is that of the profiled one, and a profile that does not say its rank
-// is of the rank that its log says.
+// A log of one rank that does not say which is that of the profiled one, and a profile that does not say its
+// rank is of the rank that its log says.
 TEST_F(ImportJoin, NamesTheRankByEitherSide) {
   ASSERT_EQ(import(profile(), log_of(1, false)).code, ExitCode::done);
   EXPECT_EQ(read().streams.front().ranks.first, Rank{2});
@@ -145,11 +147,13 @@ TEST_F(ImportJoin, AssumesTheRanksThatNoFileHas) {
 }
 
 TEST_F(ImportJoin, RefusesCallsThatTheLogDoesNotHave) {
-  const Outcome imported = import(profile(R"("distributedInfo": {"rank": 2, "world_size": 4},)", 51), log_of_all());
+  const Outcome imported =
+      import(profile(R"("distributedInfo": {"rank": 2, "world_size": 4},)", 51), log_of_all());
   EXPECT_EQ(imported.code, ExitCode::bad_input);
-  EXPECT_NE(imported.err.find("at best call 3 of rank 2 is all_reduce of 200 to 200 bytes on 4 ranks in the log "
-                              "and all_reduce of 204 to 204 bytes on 4 ranks in the profile (its call 2)"),
-            std::string::npos)
+  EXPECT_NE(
+      imported.err.find("at best call 3 of rank 2 is all_reduce of 200 to 200 bytes on 4 ranks in the log "
+                        "and all_reduce of 204 to 204 bytes on 4 ranks in the profile (its call 2)"),
+      std::string::npos)
       << imported.err;
 }
 
@@ -158,30 +162,33 @@ TEST_F(ImportJoin, RefusesRanksThatDoNotDoTheSame) {
   for (const std::string flag : {"--assume-world", ""}) {
     const Outcome imported = import(profile(), log, flag);
     EXPECT_EQ(imported.code, ExitCode::bad_input);
-    EXPECT_NE(imported.err.find("call 6 of rank 0 is missing, of rank 3 all_reduce of 36 to 36 bytes on 4 ranks"),
-              std::string::npos)
+    EXPECT_NE(
+        imported.err.find("call 6 of rank 0 is missing, of rank 3 all_reduce of 36 to 36 bytes on 4 ranks"),
+        std::string::npos)
         << imported.err;
   }
 }
 
 // On a group of two of four ranks: which one the others are in, nobody says.
 TEST_F(ImportJoin, AssumesNoGroups) {
-  const std::string text =
-      fmt::format(R"({{"schemaVersion": 1, "distributedInfo": {{"rank": 2, "world_size": 4}}, "traceEvents": [{}]}})",
-                  kernel(1000, "allreduce", 50, 50, "Float", 2));
+  const std::string text = fmt::format(
+      R"({{"schemaVersion": 1, "distributedInfo": {{"rank": 2, "world_size": 4}}, "traceEvents": [{}]}})",
+      kernel(1000, "allreduce", 50, 50, "Float", 2));
   const Outcome imported = import(text, "", "--assume-world");
   EXPECT_EQ(imported.code, ExitCode::bad_input);
-  EXPECT_NE(imported.err.find("--assume-world: call 1 of rank 2 is all_reduce on 2 of 4 ranks, and no file tells "
-                              "which group rank 0 is in; add the log of that rank"),
-            std::string::npos)
+  EXPECT_NE(
+      imported.err.find("--assume-world: call 1 of rank 2 is all_reduce on 2 of 4 ranks, and no file tells "
+                        "which group rank 0 is in; add the log of that rank"),
+      std::string::npos)
       << imported.err;
 }
 
 TEST_F(ImportJoin, NeedsAProfileToAssumeAWorld) {
   const Outcome imported = import(log_of_all(), "", "--assume-world");
   EXPECT_EQ(imported.code, ExitCode::bad_input);
-  EXPECT_NE(imported.err.find("--assume-world takes the profile of one rank, with times, and none of the files is"),
-            std::string::npos)
+  EXPECT_NE(
+      imported.err.find("--assume-world takes the profile of one rank, with times, and none of the files is"),
+      std::string::npos)
       << imported.err;
 }
 

@@ -89,10 +89,10 @@ class Comparer {
       axis = axis_of(b_, b_.op(more.b), a_.groups.mesh(), ranks.first);
     }
     const std::int64_t size = a_.groups.size(op.group);
-    const auto found = std::find_if(result_.counted_sizes.begin(), result_.counted_sizes.end(),
-                                    [&](const CountedSizes& one) {
-                                      return one.kind == op.kind && one.axis == axis && one.group_size == size;
-                                    });
+    const auto found = std::find_if(
+        result_.counted_sizes.begin(), result_.counted_sizes.end(), [&](const CountedSizes& one) {
+          return one.kind == op.kind && one.axis == axis && one.group_size == size;
+        });
     CountedSizes& sum = found == result_.counted_sizes.end()
                             ? result_.counted_sizes.emplace_back(CountedSizes{op.kind, axis, size, 0, {}, {}})
                             : *found;

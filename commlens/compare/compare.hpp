@@ -59,8 +59,8 @@ struct CountedSizes {
   std::int64_t calls = 0;  // over all ranks and iterations compared
   Bytes message_a;         // of all of them
   Bytes message_b;
-  /// Whether the mean sizes are further apart than k_counted_tolerance: data make single sizes, and settings (how
-  /// many experts a token goes to, their capacity) the mean.
+  /// Whether the mean sizes are further apart than k_counted_tolerance: data make single sizes, and settings
+  /// (how many experts a token goes to, their capacity) the mean.
   bool are_apart() const;
 };
 constexpr double k_counted_tolerance = 0.05;

@@ -22,8 +22,8 @@ struct Pair {
   std::int64_t times = 0;
 };
 
-/// Calls of one op and group that were matched by their number, since their sizes depend on data, and the message
-/// bytes that each side has in them.
+/// Calls of one op and group that were matched by their number, since their sizes depend on data, and the
+/// message bytes that each side has in them.
 struct CountedCalls {
   OpId a{};  // one of them
   OpId b{};

@@ -29,7 +29,7 @@ bool says_rank(const Trace& trace) { return !trace.provenance.assumed.contains(k
 /// What both sides know of a call.
 struct SharedCall {
   CommKind kind = CommKind::other;
-  std::int64_t input = 0;   // bytes; 0 where a side lacks sizes
+  std::int64_t input = 0;  // bytes; 0 where a side lacks sizes
   std::int64_t output = 0;
   std::int64_t group = 0;  // ranks; 0 where a side does not know them
   friend auto operator<=>(const SharedCall&, const SharedCall&) = default;
@@ -233,11 +233,11 @@ Result<void> ProfileJoin::check_same_sequences() const {
     const auto [mine, theirs] = std::mismatch(calls.begin(), calls.end(), others.begin(), others.end());
     if (mine != calls.end() || theirs != others.end()) {
       const auto at = static_cast<std::size_t>(mine - calls.begin());
-      return failure(
-          fmt::format("the ranks of the log do not show the same calls: call {} of rank {} is {}, of rank {} {} "
-                      "({}); import the files of all ranks instead",
-                      at + 1, first.rank.value, call_text(calls, at, compared_), other.rank.value,
-                      call_text(others, at, compared_), names_[other.trace]));
+      return failure(fmt::format(
+          "the ranks of the log do not show the same calls: call {} of rank {} is {}, of rank {} {} "
+          "({}); import the files of all ranks instead",
+          at + 1, first.rank.value, call_text(calls, at, compared_), other.rank.value,
+          call_text(others, at, compared_), names_[other.trace]));
     }
   }
   return {};
@@ -249,12 +249,13 @@ Result<std::size_t> ProfileJoin::part_of_log(const LoggedRank& rank) {
   const SharedCalls part = shared_calls(traces_.front(), profiled(), compared_);
   const FoundPart found = found_in(whole, part);
   if (found.places == 0) {
-    return failure(fmt::format(
-        "the calls of {} are not in {}: at best call {} of rank {} is {} in the log and {} in the profile (its "
-        "call {})",
-        names_.front(), names_[rank.trace], found.first + found.alike + 1, rank.rank.value,
-        call_text(whole, found.first + found.alike, compared_), call_text(part, found.alike, compared_),
-        found.alike + 1));
+    return failure(
+        fmt::format("the calls of {} are not in {}: at best call {} of rank {} is {} in the log and {} in "
+                    "the profile (its "
+                    "call {})",
+                    names_.front(), names_[rank.trace], found.first + found.alike + 1, rank.rank.value,
+                    call_text(whole, found.first + found.alike, compared_),
+                    call_text(part, found.alike, compared_), found.alike + 1));
   }
   return found.first;
 }
@@ -265,12 +266,13 @@ Result<void> ProfileJoin::cut_logs() {
     return {};
   }
   const Rank self = profiled().ranks.first;
-  const auto own = std::find_if(logged_.begin(), logged_.end(),
-                                [&](const LoggedRank& rank) { return rank.rank == self; });
+  const auto own =
+      std::find_if(logged_.begin(), logged_.end(), [&](const LoggedRank& rank) { return rank.rank == self; });
   if (own == logged_.end() && !assume_world_) {
-    return failure(fmt::format("{} has no calls of rank {}, which {} is of; --assume-world takes ranks that "
-                               "show the same calls for each other",
-                               names_[logged_.front().trace], self.value, names_.front()));
+    return failure(
+        fmt::format("{} has no calls of rank {}, which {} is of; --assume-world takes ranks that "
+                    "show the same calls for each other",
+                    names_[logged_.front().trace], self.value, names_.front()));
   }
   const LoggedRank& reference = own == logged_.end() ? logged_.front() : *own;
   const Result<std::size_t> first = part_of_log(reference);
@@ -281,9 +283,9 @@ Result<void> ProfileJoin::cut_logs() {
   const bool is_whole = calls == traces_[reference.trace].streams[reference.stream].events.size();
   if (!is_whole) {
     if (const Result<void> same = check_same_sequences(); !same) {
-      return failure(fmt::format("{} covers {} calls of the log, and which these are on other ranks is not known: {}",
-                                 names_.front(), with_commas(static_cast<std::int64_t>(calls)),
-                                 same.error().message));
+      return failure(
+          fmt::format("{} covers {} calls of the log, and which these are on other ranks is not known: {}",
+                      names_.front(), with_commas(static_cast<std::int64_t>(calls)), same.error().message));
     }
   }
   std::int64_t outside = 0;
@@ -308,7 +310,8 @@ Result<void> ProfileJoin::cut_logs() {
   return {};
 }
 
-/// The log's calls of the profiled rank get the profile's times; they have the groups that the other ranks' have.
+/// The log's calls of the profiled rank get the profile's times; they have the groups that the other ranks'
+/// have.
 void ProfileJoin::time_logged(const LoggedRank& own) {
   Provenance& from = traces_.front().provenance;
   Trace& log = traces_[own.trace];
@@ -363,25 +366,27 @@ Result<void> ProfileJoin::add_assumed() {
   for (std::size_t at = 0; at < events.size() && !missing.empty(); ++at) {
     const CommOp& op = profile.op(events[at].op);
     if (profile.groups.size(op.group) != ranks) {
-      return failure(fmt::format(
-          "--assume-world: call {} of rank {} is {} on {} of {} ranks, and no file tells which group rank {} is "
-          "in; add the log of that rank",
-          at + 1, source_.rank.value, name_of(op.kind),
-          with_commas(profile.groups.size(op.group)), with_commas(ranks), missing.front().value));
+      return failure(
+          fmt::format("--assume-world: call {} of rank {} is {} on {} of {} ranks, and no file tells which "
+                      "group rank {} is "
+                      "in; add the log of that rank",
+                      at + 1, source_.rank.value, name_of(op.kind),
+                      with_commas(profile.groups.size(op.group)), with_commas(ranks), missing.front().value));
     }
   }
   if (static_cast<std::int64_t>(events.size()) > k_most_assumed / std::max<std::int64_t>(ranks, 1)) {
-    return failure(fmt::format("--assume-world: {} calls on each of {} ranks are too many to write; give the "
-                               "profile alone",
-                               with_commas(static_cast<std::int64_t>(events.size())), with_commas(ranks)));
+    return failure(
+        fmt::format("--assume-world: {} calls on each of {} ranks are too many to write; give the "
+                    "profile alone",
+                    with_commas(static_cast<std::int64_t>(events.size())), with_commas(ranks)));
   }
   for (const Rank rank : missing) {
     profile.streams.push_back({.ranks = {rank, rank}, .events = events, .times = {}, .compute = {}});
   }
   if (!missing.empty()) {
-    profile.provenance.assume(fmt::format("rank ({}) taken to make the calls of rank {}", ranks_list(missing),
-                                          source_.rank.value),
-                              static_cast<std::int64_t>(missing.size()));
+    profile.provenance.assume(
+        fmt::format("rank ({}) taken to make the calls of rank {}", ranks_list(missing), source_.rank.value),
+        static_cast<std::int64_t>(missing.size()));
   }
   profile.provenance.job_ranks = ranks;
   return {};

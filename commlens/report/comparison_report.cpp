@@ -127,12 +127,14 @@ std::string counted_text(const Comparison& comparison) {
   for (const CountedSizes& sizes : comparison.counted_sizes) {
     if (sizes.are_apart()) {
       text += fmt::format(
-          "sizes that depend on data, of which only the number of calls was compared: {} {}, {} calls, in the mean {} "
+          "sizes that depend on data, of which only the number of calls was compared: {} {}, {} calls, in "
+          "the mean {} "
           "in A and {} in B{}\n",
           name_of(sizes.kind), group_text(sizes.kind, sizes.axis, sizes.group_size), with_commas(sizes.calls),
           to_text(mean_of(sizes.message_a, sizes.calls)), to_text(mean_of(sizes.message_b, sizes.calls)),
-          sizes.kind == CommKind::all_to_all ? "; do both route tokens to as many experts, with the same capacity?"
-                                             : "");
+          sizes.kind == CommKind::all_to_all
+              ? "; do both route tokens to as many experts, with the same capacity?"
+              : "");
     }
   }
   return text;

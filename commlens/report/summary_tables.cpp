@@ -96,8 +96,8 @@ Cells row_cells(const SummaryTables& tables, const SummaryRow& row, Bytes messag
   const bool knows_mean = row.knows_wire() && tables.ranks > 0;
   return concatenated(
       call_cells(tables.trace, row.kind, row.name, row.axis, row.group_size),
-      Cells{site_cell(tables, row), row.calls, smallest_cell(tables, row), row.largest, row.message, wire_cell(row),
-            or_dash(row.knows_wire_inter_node() ? Cell(row.wire_inter_node) : Cell()),
+      Cells{site_cell(tables, row), row.calls, smallest_cell(tables, row), row.largest, row.message,
+            wire_cell(row), or_dash(row.knows_wire_inter_node() ? Cell(row.wire_inter_node) : Cell()),
             row.phase ? Cell(name_of(*row.phase)) : Cell(),
             row.iteration ? iteration_cell(*row.iteration) : Cell()},
       time_cells(row.time),

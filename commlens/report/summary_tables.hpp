@@ -17,10 +17,10 @@ namespace commlens {
 struct SummaryTables {
   const Trace& trace;  // names
   const std::vector<SummaryRow>& rows;
-  std::int64_t ranks = 0;              // that made the calls
-  bool by_node = false;                // show the part of the wire bytes between nodes
-  std::optional<BytesPerSecond> link;  // of a link, to compare bus bandwidth with
-  bool by_size = false;                // all calls of a row have messages of one size
+  std::int64_t ranks = 0;                 // that made the calls
+  bool by_node = false;                   // show the part of the wire bytes between nodes
+  std::optional<BytesPerSecond> link;     // of a link, to compare bus bandwidth with
+  bool by_size = false;                   // all calls of a row have messages of one size
   std::map<NameId, std::string> sites{};  // how those of rows are shown
 };
 

@@ -94,7 +94,8 @@ class Recorder {
   /// Communicators of the same members have numbers that all of them give; without, calls of several cannot
   /// be distinguished.
   GroupId group(const std::vector<Rank>& members, Axis axis, CommunicatorId communicator = k_no_communicator);
-  /// The id of a call's name, site or note in this rank's file; the same for the same text. At most 65,535 names.
+  /// The id of a call's name, site or note in this rank's file; the same for the same text. At most 65,535
+  /// names.
   NameId name(std::string_view text);
 
   /// Later calls carry these.
