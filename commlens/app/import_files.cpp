@@ -1,5 +1,6 @@
 #include "commlens/app/import_files.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "commlens/app/output_place.hpp"
@@ -22,8 +23,15 @@ Result<void> check_place(const ImportRequest& request) {
   });
 }
 
-/// Counts the calls that have counterparts on the other ranks.
+/// Counts the calls that have counterparts on the other ranks. Nothing where ranks lack times, by which they
+/// are matched.
 std::optional<ImportResult::Matched> matched_in(const Trace& trace) {
+  const auto lacks_times = [](const RankStream& stream) {
+    return stream.times.size() < stream.events.size();
+  };
+  if (std::any_of(trace.streams.begin(), trace.streams.end(), lacks_times)) {
+    return std::nullopt;
+  }
   const Stragglers found = stragglers(trace);
   if (found.instances + found.messages + found.incomplete == 0) {
     return std::nullopt;
