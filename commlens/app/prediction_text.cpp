@@ -63,7 +63,7 @@ std::string memory_parts_text(const MemoryEstimate& memory) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-/// " of a rank of stage 0, the fullest": where ranks of stages differ.
+/// " on a rank of stage 0, the fullest": where ranks of stages differ.
 std::string fullest_text(const Job& job, Bytes most) {
   for (std::int64_t stage = 0; job.layout.pp > 1 && stage < job.layout.pp; ++stage) {
     if (memory_of_stage(job, stage).total() == most) {

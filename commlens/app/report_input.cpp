@@ -187,8 +187,8 @@ std::string one_line(const std::string& lines) {
 Result<void> keep_rank_of_all(std::vector<Side>& sides, const std::optional<Rank>& rank) {
   for (Side& side : sides) {
     if (rank) {
-      if (Result<void> kept = keep_rank_of(side, *rank); !kept) {
-        return kept;
+      if (const Result<void> kept = keep_rank_of(side, *rank); !kept) {
+        return tl::unexpected(kept.error());
       }
     }
   }

@@ -24,7 +24,7 @@ std::string maps_text() {
   if (file < 0) {
     return text;
   }
-  std::array<char, 1U << 14> part;
+  std::array<char, 4096> part;  // on the stack of a thread of the program
   ssize_t size = 0;
   do {
     size = ::read(file, part.data(), part.size());
