@@ -54,6 +54,17 @@ TEST(CommandPredict, TheErrorForAnUnknownConfigurationMentionsTheSuffixOfToml) {
   EXPECT_NE(run_with({"predict", file}).err.find("TOML in a file named *.toml"), std::string::npos);
 }
 
+TEST(CommandPredict, ShowsThePapersEquationsOfJobsThatTheyDescribe) {
+  const char* const formula = "the paper's formula";
+  const auto shown = [](const std::vector<std::string>& arguments) { return run_with(arguments).out; };
+  EXPECT_NE(shown({"predict", "19M", "--framework", "megatron", "--ranks", "4", "--tp", "2"}).find(formula),
+            std::string::npos);
+  EXPECT_EQ(shown({"predict", "megatron/mixtral-8x7b"}).find(formula), std::string::npos);
+  EXPECT_EQ(shown({"predict", "19M", "--framework", "megatron", "--ranks", "4", "--tp", "2", "--cp", "2"})
+                .find(formula),
+            std::string::npos);
+}
+
 // 102,400 ranks that make hundreds of calls each would be gigabytes.
 TEST(CommandPredict, WritesNoFileOfTooManyCalls) {
   const test_support::ScratchDirectory directory;
