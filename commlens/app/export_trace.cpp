@@ -123,8 +123,8 @@ Result<void> export_predicted(const formats::Exporter& exporter, const ExportReq
     return failure(
         fmt::format("--rank {}: the job has ranks 0 to {}", request.rank->value, plan->job.layout.ranks - 1));
   }
-  if (exporter.takes_rank && !request.rank && !request.file.empty()) {
-    if (const Result<void> few = check_written_calls(*plan, fmt::format("--to {}", request.format)); !few) {
+  if (exporter.takes_rank && !request.file.empty()) {
+    if (const Result<void> few = check_written_calls(*plan, request.rank, fmt::format("--to {}", request.format)); !few) {
       return tl::unexpected(few.error());
     }
   }

@@ -100,6 +100,21 @@ SweepRow row_of(Planner& planner, const SweepRequest& request, const SweptJob& s
   return row;
 }
 
+/// What the calls of all ranks, or of one, take as JSON Lines: each names the ranks of its group.
+double written_bytes(const Trace& trace, std::optional<Rank> rank) {
+  constexpr double line = 200;
+  constexpr double member = 7;  // "102399,"
+  double bytes = 0;
+  for (const RankStream& stream : trace.streams) {
+    double of_rank = 0;
+    for (const CommEvent& event : stream.events) {
+      of_rank += line + member * static_cast<double>(trace.groups.size(trace.op(event.op).group));
+    }
+    bytes += of_rank * static_cast<double>(selected_ranks(stream.ranks, rank).count());
+  }
+  return bytes;
+}
+
 std::string_view accounting_text(Accounting accounting) {
   return accounting == Accounting::messages ? "messages" : "deepspeed-logger";
 }
@@ -148,15 +163,25 @@ Result<std::vector<Iteration>> planned_iterations(const Plan& plan) {
   return iterations;
 }
 
-Result<void> check_written_calls(const Plan& plan, std::string_view flag) {
-  const std::int64_t calls = planned_calls(plan, plan.job.iterations, true);
-  if (calls <= k_most_written_calls) {
+Result<void> check_written_calls(const Plan& plan, std::optional<Rank> rank, std::string_view flag) {
+  const Result<std::vector<Iteration>> iterations = planned_iterations(plan);
+  if (!iterations) {
+    return tl::unexpected(iterations.error());
+  }
+  const Trace trace = plan.trace_of(*iterations);
+  const double bytes = written_bytes(trace, rank);
+  if (bytes <= static_cast<double>(k_most_written.value)) {
     return {};
   }
-  return failure(fmt::format(
-      "{}: {} calls of {} ranks are more than the {} that a file gets; choose one rank with "
-      "--rank, lower --iterations, or write to standard output",
-      flag, with_commas(calls), with_commas(plan.job.layout.ranks), with_commas(k_most_written_calls)));
+  constexpr double giga = 1e9;
+  return failure(
+      fmt::format("{}: the calls of {} would take about {:.0f} GB, and a file gets at most {:.0f}; {}lower "
+                  "--iterations, or write to standard output",
+                  flag,
+                  rank ? fmt::format("rank {}", rank->value)
+                       : fmt::format("{} ranks", with_commas(plan.job.layout.ranks)),
+                  bytes / giga, static_cast<double>(k_most_written.value) / giga,
+                  rank ? "" : "choose one rank with --rank, "));
 }
 
 Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,

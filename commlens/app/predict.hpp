@@ -38,10 +38,10 @@ Result<Prediction> predict(const PredictRequest& request, const Plan& plan);
 /// Initialisation and all iterations of the plan's job. Fails if their calls do not fit in memory.
 Result<std::vector<Iteration>> planned_iterations(const Plan& plan);
 
-/// Fails if all ranks of the plan's job together make more calls than a file should hold:
-/// k_most_written_calls, which as JSON Lines are about 10 GB. `flag` is what asked for them.
-Result<void> check_written_calls(const Plan& plan, std::string_view flag);
-constexpr std::int64_t k_most_written_calls = 50'000'000;
+/// Fails if the calls of all ranks of the plan's job, or of one, would take more than a file should hold, by
+/// an estimate. `flag` is what asked for them.
+Result<void> check_written_calls(const Plan& plan, std::optional<Rank> rank, std::string_view flag);
+constexpr Bytes k_most_written{20'000'000'000};
 
 /// Writes every call of a plan, of initialisation and of all iterations of its job, as JSON Lines; or of one
 /// rank if given. Fails if the calls do not fit in memory.

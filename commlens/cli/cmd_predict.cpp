@@ -52,8 +52,8 @@ Result<ExitCode> predict_one(Console& console, const PredictFlags& flags, const 
     return tl::unexpected(plan.error());
   }
   if (!flags.calls.empty()) {
-    if (flags.calls != "-" && !flags.rank) {
-      if (const Result<void> few = check_written_calls(*plan, "--calls"); !few) {
+    if (flags.calls != "-") {
+      if (const Result<void> few = check_written_calls(*plan, request.view.rank, "--calls"); !few) {
         return tl::unexpected(few.error());
       }
     }

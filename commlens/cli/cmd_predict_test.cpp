@@ -65,24 +65,25 @@ TEST(CommandPredict, ShowsThePapersEquationsOfJobsThatTheyDescribe) {
             std::string::npos);
 }
 
-// 102,400 ranks that make hundreds of calls each would be gigabytes.
-TEST(CommandPredict, WritesNoFileOfTooManyCalls) {
-  const test_support::ScratchDirectory directory;
+// Each of 102,400 ranks names the 102,400 of its group in hundreds of lines: petabytes. Of one rank it is a
+// gigabyte and a half; a thousand iterations of it are too many too.
+TEST(CommandPredict, WritesNoFileThatWouldFillADisk) {
+  const ScratchDirectory directory;
   const std::string file = directory.path("calls.jsonl");
-  const std::vector<std::string> job = {"predict", "1.3B", "--ranks", "102400",
-                                        "--zero",  "3",    "--calls", file};
-  const test_support::Outcome refused = test_support::run_with(job);
+  std::vector<std::string> job = {"predict", "1.3B", "--ranks", "102400", "--zero", "3", "--calls", file};
+  const Outcome refused = run_with(job);
   EXPECT_EQ(refused.code, ExitCode::bad_input);
-  EXPECT_NE(refused.err.find(
-                "calls of 102,400 ranks are more than the 50,000,000 that a file gets; choose one rank "
-                "with --rank"),
-            std::string::npos)
+  EXPECT_NE(refused.err.find("--calls: the calls of 102,400 ranks would take about "), std::string::npos)
       << refused.err;
+  EXPECT_NE(
+      refused.err.find(" GB, and a file gets at most 20; choose one rank with --rank, lower --iterations, or "
+                       "write to standard output\n"),
+      std::string::npos)
+      << refused.err;
+  job.insert(job.end(), {"--rank", "7", "--iterations", "1000"});
+  EXPECT_NE(run_with(job).err.find("--calls: the calls of rank 7 would take about "), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(file));
-  std::vector<std::string> one = job;
-  one.insert(one.end(), {"--rank", "7"});
-  EXPECT_EQ(test_support::run_with(one).code, ExitCode::done);
-  EXPECT_TRUE(std::filesystem::exists(file));
+  EXPECT_EQ(run_with({"predict", "19M", "--ranks", "2", "--calls", file}).code, ExitCode::done);
 }
 
 }  // namespace

@@ -173,7 +173,9 @@ TEST_F(Hints, NamesOfOtherProgramsAreKnownToEveryVerb) {
         {"--seq-len", "--seq"},
         {"--global-batch-size", "--global-batch"},
         {"--nproc-per-node", splits ? "--gpus-per-node (all GPUs: --ranks)" : nodes}};
-    if (!searches) {
+    if (searches) {  // which chooses the degrees
+      meant.push_back({"--bf16", "--precision bf16"});
+    } else {
       meant.insert(meant.end(), {{"--bf16", "--dtype bf16"}, {"--tensor-model-parallel-size", "--tp"}});
     }
     for (const auto& [name, flag] : meant) {
