@@ -1,6 +1,5 @@
 #include "commlens/app/call_sites.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
@@ -13,7 +12,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 
-#include "commlens/app/record_program.hpp"
+#include "commlens/app/source_lines.hpp"
 
 namespace commlens {
 namespace {
@@ -68,23 +67,11 @@ std::optional<std::uint64_t> linked_address(const fs::path& file, std::uint64_t 
   return std::nullopt;
 }
 
-/// The next line of `rest`, taken off it.
-std::string taken_line(std::string_view& rest) {
-  const std::string_view line = rest.substr(0, rest.find('\n'));
-  rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-  return std::string(line);
-}
-
-/// What addr2line says of an address: "solve" and "/home/me/heat.c:42 (discriminator 3)", or "??" and "??:0".
-std::string place_text(const CodePlace& place, const std::string& function, const std::string& line) {
-  const std::string path = line.substr(0, line.find(" (discriminator"));
-  const bool has_line = !path.starts_with("??") && !path.ends_with(":?") && !path.ends_with(":0");
-  std::string text = has_line ? fs::path(path).filename().string()
-                              : fmt::format("{}+0x{:x}", place.file.filename().string(), place.offset);
-  if (!function.empty() && !function.starts_with("??")) {
-    text += " " + function;
-  }
-  return text;
+std::string place_text(const CodePlace& place, const SourceLine& found) {
+  std::string text = found.file.empty()
+                         ? fmt::format("{}+0x{:x}", place.file.filename().string(), place.offset)
+                         : fmt::format("{}:{}", fs::path(found.file).filename().string(), found.line);
+  return found.function.empty() ? text : text + " " + found.function;
 }
 
 /// The sites of one file that are sought: their rows, places and addresses.
@@ -93,31 +80,6 @@ struct SoughtSite {
   CodePlace place;
   std::uint64_t address = 0;
 };
-
-/// Asks addr2line; false when it is not installed.
-bool find_lines(const fs::path& file, const std::vector<SoughtSite>& sites,
-                std::map<NameId, std::string>& shown) {
-  constexpr std::size_t most_at_once = 1000;  // words of a command line have their limit
-  for (std::size_t first = 0; first < sites.size(); first += most_at_once) {
-    std::vector<std::string> command = {"addr2line", "-f", "-C", "-e", file.string()};
-    const std::size_t end = std::min(first + most_at_once, sites.size());
-    for (std::size_t at = first; at < end; ++at) {
-      // The call is before the place it returns to, which may be of the next line.
-      command.push_back(fmt::format("0x{:x}", sites[at].address - 1));
-    }
-    const std::string output = output_of(command);
-    if (output.empty()) {
-      return false;
-    }
-    std::string_view rest = output;
-    for (std::size_t at = first; at < end; ++at) {
-      const std::string function = taken_line(rest);
-      const std::string line = taken_line(rest);
-      shown[sites[at].row] = place_text(sites[at].place, function, line);
-    }
-  }
-  return true;
-}
 
 /// Whether the file was written after the recording ended.
 bool is_newer(const fs::path& file, const fs::path& trace) {
@@ -143,7 +105,7 @@ std::map<NameId, std::string> shown_call_sites(const Trace& tables, const fs::pa
     if (!shown.emplace(op.site, text).second || !place) {
       continue;
     }
-    shown[op.site] = place_text(*place, "", "??:0");
+    shown[op.site] = place_text(*place, {});
     if (const auto address = linked_address(place->file, place->offset); address && *address > 0) {
       sought[place->file].push_back({op.site, *place, *address});
     } else if (absent.insert(place->file).second) {
@@ -156,10 +118,14 @@ std::map<NameId, std::string> shown_call_sites(const Trace& tables, const fs::pa
       events.warn(fmt::format("{} is newer than the trace: its functions and lines may be others now",
                               file.string()));
     }
-    if (!find_lines(file, sites, shown)) {
-      events.warn("addr2line (GNU binutils) is not installed, so functions and lines of calls are not known");
-      break;
+    const SourceLines lines(file);
+    for (const SoughtSite& site : sites) {
+      // The call is before the place it returns to, which may be of the next line.
+      shown[site.row] = place_text(site.place, lines.at(site.address - 1));
     }
+  }
+  if (!sought.empty() && !SourceLines::are_known()) {
+    events.warn("libdw (elfutils) is not installed, so functions and lines of calls are not known");
   }
   return shown;
 }

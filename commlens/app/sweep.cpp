@@ -145,12 +145,13 @@ std::vector<Column> sweep_columns(const std::vector<SweepRow>& rows, const std::
            Column{.key = "reason", .title = " ", .least = 10, .optional = true},
            grouped("sequences_per_iteration", ""),
            grouped("wire_bytes_per_sequence_all_ranks", "aggregate.wire_bytes_per_sequence"),
-           Column{.key = "memory_bytes_per_rank", .title = "memory/rank", .drop_first = 4, .optional = true},
            Column{.key = "message_bytes_per_rank",
                   .in_text = false,
                   .optional = true,
                   .json = "per_rank.message_bytes"},
-           Column{.key = "unverified", .in_text = false, .optional = true}}));
+           Column{.key = "unverified", .in_text = false, .optional = true},
+           Column{
+               .key = "memory_bytes_per_rank", .title = "memory/rank", .drop_first = 4, .optional = true}}));
 }
 
 Cells sweep_cells(const SweepHead& head, const SweepRow& row, const std::set<CommKind>& kinds) {
@@ -175,8 +176,7 @@ Cells sweep_cells(const SweepHead& head, const SweepRow& row, const std::set<Com
       Cells{head.model, row.framework, if_possible(row.framework_version),
             if_possible(row.unverified.empty()), possible ? Cell().shown(mark) : Cell(row.reason),
             has_work ? Cell(row.sequences) : Cell(), has_work ? wire_per_sequence(row) : Cell(),
-            possible ? Cell(row.memory) : Cell(), if_possible(row.per_rank.message),
-            if_possible(row.unverified)});
+            if_possible(row.per_rank.message), if_possible(row.unverified), if_possible(row.memory)});
 }
 
 Table sweep_table(const SweepHead& head, const std::vector<SweepRow>& rows) {
