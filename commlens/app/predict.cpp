@@ -174,14 +174,14 @@ Result<void> check_written_calls(const Plan& plan, std::optional<Rank> rank, std
     return {};
   }
   constexpr double giga = 1e9;
-  return failure(
-      fmt::format("{}: the calls of {} would take about {:.0f} GB, and a file gets at most {:.0f}; {}lower "
-                  "--iterations, or write to standard output",
-                  flag,
-                  rank ? fmt::format("rank {}", rank->value)
-                       : fmt::format("{} ranks", with_commas(plan.job.layout.ranks)),
-                  bytes / giga, static_cast<double>(k_most_written.value) / giga,
-                  rank ? "" : "choose one rank with --rank, "));
+  return failure(fmt::format(
+      "{}: the calls of {} would take about {} GB, and a file gets at most {:.0f}; {}lower "
+      "--iterations, or write to standard output",
+      flag,
+      rank ? fmt::format("rank {}", rank->value)
+           : fmt::format("{} ranks", with_commas(plan.job.layout.ranks)),
+      with_commas(static_cast<std::int64_t>(bytes / giga)), static_cast<double>(k_most_written.value) / giga,
+      rank ? "" : "choose one rank with --rank, "));
 }
 
 Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,

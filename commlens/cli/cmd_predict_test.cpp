@@ -55,14 +55,18 @@ TEST(CommandPredict, TheErrorForAnUnknownConfigurationMentionsTheSuffixOfToml) {
 }
 
 TEST(CommandPredict, ShowsThePapersEquationsOfJobsThatTheyDescribe) {
-  const char* const formula = "the paper's formula";
-  const auto shown = [](const std::vector<std::string>& arguments) { return run_with(arguments).out; };
-  EXPECT_NE(shown({"predict", "19M", "--framework", "megatron", "--ranks", "4", "--tp", "2"}).find(formula),
-            std::string::npos);
-  EXPECT_EQ(shown({"predict", "megatron/mixtral-8x7b"}).find(formula), std::string::npos);
-  EXPECT_EQ(shown({"predict", "19M", "--framework", "megatron", "--ranks", "4", "--tp", "2", "--cp", "2"})
-                .find(formula),
-            std::string::npos);
+  const auto has = [](const std::vector<std::string>& arguments, const char* formula) {
+    return run_with(arguments).out.find(formula) != std::string::npos;
+  };
+  const std::vector<std::string> dense = {"predict", "19M", "--framework", "megatron",
+                                          "--ranks", "4",   "--tp",        "2"};
+  std::vector<std::string> with_context = dense;
+  with_context.insert(with_context.end(), {"--cp", "2"});
+  for (const char* const formula : {"2 P (d-1)/d", "(12L + 2) b s h (t-1)/t"}) {
+    EXPECT_TRUE(has(dense, formula));
+    EXPECT_FALSE(has(with_context, formula));
+  }
+  EXPECT_FALSE(has({"predict", "megatron/mixtral-8x7b"}, "the paper's formula"));
 }
 
 // Each of 102,400 ranks names the 102,400 of its group in hundreds of lines: petabytes. Of one rank it is a
