@@ -190,7 +190,7 @@ TEST_F(Hints, NamesOfOtherProgramsAreKnownToEveryVerb) {
 }
 
 TEST_F(Hints, RankMeansTheSameInEveryVerb) {
-  const std::regex line("--rank R +Only this rank");
+  const std::regex line("--rank R[^\n]* Only this rank");
   for (const char* const verb : {"predict", "summary", "compare", "report", "export"}) {
     EXPECT_TRUE(std::regex_search(run_with({verb, "--help"}).out, line)) << verb;
   }
