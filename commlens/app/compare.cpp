@@ -137,7 +137,7 @@ Result<void> check_request(const Side& a, const Side& b, const CompareRequest& r
     return failure(fmt::format("--order: {} is a printed summary, which has no order; leave --order out",
                                a.is_log() ? a.argument : b.argument));
   }
-  return {};
+  return check_has_ranks({&a, &b}, request.rank);
 }
 
 Result<Found> found_between(Side& a, Side& b, const CompareRequest& request) {
@@ -154,6 +154,13 @@ Result<Found> found_between(Side& a, Side& b, const CompareRequest& request) {
               predict_side(*side, *other, request.overrides, request.iterations, planner);
           !done) {
         return tl::unexpected(done.error());
+      }
+    }
+  }
+  for (Side* const side : {&a, &b}) {
+    if (request.rank) {
+      if (const Result<void> kept = keep_rank_of(*side, *request.rank); !kept) {
+        return tl::unexpected(kept.error());
       }
     }
   }

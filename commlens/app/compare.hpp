@@ -24,6 +24,7 @@ struct CompareRequest {
   std::vector<CommKind> ignored;             // besides barriers
   bool order = false;                        // another order counts as a difference
   Events events;
+  std::optional<Rank> rank{};  // whose calls alone are compared
 };
 
 /// The result for a printed log, which has counts and sizes only.

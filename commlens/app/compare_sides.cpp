@@ -10,6 +10,7 @@
 #include "commlens/compare/scope.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/read_config.hpp"
+#include "commlens/trace/one_rank.hpp"
 
 namespace commlens {
 namespace {
@@ -120,18 +121,19 @@ const Job& Side::config() const {
 }
 
 std::string Side::description() const {
+  const std::string only = rank ? fmt::format(", rank {} alone", rank->value) : "";
   if (trace.provenance.source == Source::predicted && !trace.provenance.framework.empty()) {
     const std::int64_t ranks = ranks_of_job(trace);
-    return fmt::format("{}: predicted by the rules of {}, {} rank{}{}{}{}", printable(argument),
-                       printable(trace.provenance.framework), ranks, ranks == 1 ? "" : "s",
+    return fmt::format("{}: predicted by the rules of {}, {} rank{}{}{}{}{}", printable(argument),
+                       printable(trace.provenance.framework), ranks, ranks == 1 ? "" : "s", only,
                        trace.provenance.verified ? "" : "; unverified", unverified.empty() ? "" : ": ",
                        fmt::join(unverified, "; "));
   }
   const std::string description =
       trace.provenance.source == Source::simulated ? printable(trace.provenance.description) : "";
-  return fmt::format("{}: {}{}{}{}{}", printable(argument), name_of(trace.provenance.source),
+  return fmt::format("{}: {}{}{}{}{}{}", printable(argument), name_of(trace.provenance.source),
                      trace.provenance.producer.empty() ? "" : ", ", printable(trace.provenance.producer),
-                     description.empty() ? "" : "; ", description);
+                     only, description.empty() ? "" : "; ", description);
 }
 
 Result<Side> read_side(const Events& events, const std::string& argument, const std::string& framework) {
@@ -144,10 +146,30 @@ Result<Side> read_side(const Events& events, const std::string& argument, const 
       return std::move(side);
     });
   }
-  return read_config({argument}, framework).map([&](Job job) {
+  return read_config(files_of(argument), framework).map([&](Job job) {
     side.job = std::move(job);
     return std::move(side);
   });
+}
+
+Result<void> check_has_ranks(const std::vector<const Side*>& sides, const std::optional<Rank>& rank) {
+  for (const Side* const side : sides) {
+    if (rank && side->is_log()) {
+      return failure(fmt::format(
+          "--rank {}: {} is a printed summary, of one rank that it does not name; leave --rank out",
+          rank->value, side->argument));
+    }
+  }
+  return {};
+}
+
+Result<void> keep_rank_of(Side& side, Rank rank) {
+  if (!keep_rank(side.trace, rank)) {
+    return failure(fmt::format("--rank {}: {} has no calls of that rank, its highest is {}", rank.value,
+                               side.argument, side.trace.ranks() - 1));
+  }
+  side.rank = rank;
+  return {};
 }
 
 Overrides overrides_for(const Job& job, const Side& other, Overrides overrides) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "commlens/app/job_source.hpp"
 #include "commlens/app/trace_source.hpp"
@@ -17,6 +18,7 @@ struct Side {
   std::optional<Job> planned;           // as predicted: overrides applied, degrees resolved
   Trace trace;                          // given, or predicted
   std::vector<std::string> unverified;  // reasons why a prediction is unverified
+  std::optional<Rank> rank;             // whose calls alone `trace` has; absent: of all that it had
   bool is_config() const { return job.has_value(); }
   /// The configuration. Precondition: the side is one.
   const Job& config() const;
@@ -28,13 +30,19 @@ struct Side {
   std::string description() const;
 };
 
-/// Reads a trace or a configuration; `framework` is for the latter.
+/// Reads a trace or a configuration (files_of()); `framework` is for the latter.
 Result<Side> read_side(const Events& events, const std::string& argument, const std::string& framework);
 
 /// Predicts a configuration for a comparison with `other`, for the iterations of `other` (within `range`).
 /// The default number of ranks is that of `other`.
 Result<void> predict_side(Side& side, const Side& other, const Overrides& overrides,
                           const std::optional<IterationRange>& range, Planner& planner);
+
+/// Fails if a rank is chosen and a side is a printed log, which does not say whose calls it has.
+Result<void> check_has_ranks(const std::vector<const Side*>& sides, const std::optional<Rank>& rank);
+
+/// Leaves the calls of one rank on a side, which is read or predicted. Fails if it has none.
+Result<void> keep_rank_of(Side& side, Rank rank);
 
 /// The overrides for a configuration that is compared with `other`: the default number of ranks is that of
 /// the trace.

@@ -123,6 +123,13 @@ Result<void> export_predicted(const formats::Exporter& exporter, const ExportReq
     return failure(
         fmt::format("--rank {}: the job has ranks 0 to {}", request.rank->value, plan->job.layout.ranks - 1));
   }
+  if (exporter.takes_rank && !request.file.empty()) {
+    if (const Result<void> few =
+            check_written_calls(*plan, request.rank, fmt::format("--to {}", request.format));
+        !few) {
+      return tl::unexpected(few.error());
+    }
+  }
   if (!plan->unverified.empty()) {
     request.events.warn(fmt::format("by the rules of {}; unverified: {}", plan->tables.provenance.framework,
                                     fmt::join(plan->unverified, "; ")));

@@ -1,9 +1,11 @@
 #include "commlens/app/import_files.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "commlens/app/output_place.hpp"
 #include "commlens/app/trace_source.hpp"
+#include "commlens/formats/join_profile.hpp"
 #include "commlens/summary/stragglers.hpp"
 #include "commlens/trace/merge_traces.hpp"
 #include "commlens/trace/trace_directory.hpp"
@@ -21,8 +23,15 @@ Result<void> check_place(const ImportRequest& request) {
   });
 }
 
-/// Counts the calls that have counterparts on the other ranks.
+/// Counts the calls that have counterparts on the other ranks. Nothing where ranks lack times, by which they
+/// are matched.
 std::optional<ImportResult::Matched> matched_in(const Trace& trace) {
+  const auto lacks_times = [](const RankStream& stream) {
+    return stream.times.size() < stream.events.size();
+  };
+  if (std::any_of(trace.streams.begin(), trace.streams.end(), lacks_times)) {
+    return std::nullopt;
+  }
   const Stragglers found = stragglers(trace);
   if (found.instances + found.messages + found.incomplete == 0) {
     return std::nullopt;
@@ -47,7 +56,10 @@ Result<ImportResult> import_files(const ImportRequest& request) {
     }
     traces.push_back(std::move(*trace));
   }
-  const Result<Trace> trace = merged(std::move(traces), request.files);
+  const bool is_join = request.assume_world || formats::is_profile_and_log(traces);
+  const Result<Trace> trace =
+      is_join ? formats::join_profile(std::move(traces), {request.files, request.assume_world})
+              : merged(std::move(traces), request.files);
   if (!trace) {
     return tl::unexpected(trace.error());
   }

@@ -15,6 +15,9 @@ struct ImportRequest {
   std::vector<std::string> files;
   std::string directory;  // of the native trace; a trace there is replaced
   Events events;
+  /// One file is the profile of a rank, with times: ranks that no file has do the same, which the logs among
+  /// the files must show (formats/join_profile.hpp).
+  bool assume_world = false;
 };
 
 /// The result of an import.
@@ -32,8 +35,9 @@ struct ImportResult {
   std::map<std::string, std::int64_t> assumed;
 };
 
-/// Reads the files, merges them into one trace and writes it. Fails if no importer recognises a file or the
-/// output directory is not usable. Throws SystemError.
+/// Reads the files, merges them into one trace and writes it; the profile of one rank and the log of its job
+/// are joined. Fails if no importer recognises a file or the output directory is not usable. Throws
+/// SystemError.
 Result<ImportResult> import_files(const ImportRequest& request);
 
 }  // namespace commlens

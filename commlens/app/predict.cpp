@@ -100,6 +100,21 @@ SweepRow row_of(Planner& planner, const SweepRequest& request, const SweptJob& s
   return row;
 }
 
+/// What the calls of all ranks, or of one, take as JSON Lines: each names the ranks of its group.
+double written_bytes(const Trace& trace, std::optional<Rank> rank) {
+  constexpr double line = 200;
+  constexpr double member = 7;  // "102399,"
+  double bytes = 0;
+  for (const RankStream& stream : trace.streams) {
+    double of_rank = 0;
+    for (const CommEvent& event : stream.events) {
+      of_rank += line + member * static_cast<double>(trace.groups.size(trace.op(event.op).group));
+    }
+    bytes += of_rank * static_cast<double>(selected_ranks(stream.ranks, rank).count());
+  }
+  return bytes;
+}
+
 std::string_view accounting_text(Accounting accounting) {
   return accounting == Accounting::messages ? "messages" : "deepspeed-logger";
 }
@@ -146,6 +161,27 @@ Result<std::vector<Iteration>> planned_iterations(const Plan& plan) {
     iterations.push_back(iteration);
   }
   return iterations;
+}
+
+Result<void> check_written_calls(const Plan& plan, std::optional<Rank> rank, std::string_view flag) {
+  const Result<std::vector<Iteration>> iterations = planned_iterations(plan);
+  if (!iterations) {
+    return tl::unexpected(iterations.error());
+  }
+  const Trace trace = plan.trace_of(*iterations);
+  const double bytes = written_bytes(trace, rank);
+  if (bytes <= static_cast<double>(k_most_written.value)) {
+    return {};
+  }
+  constexpr double giga = 1e9;
+  return failure(fmt::format(
+      "{}: the calls of {} would take about {} GB, and a file gets at most {:.0f}; {}lower "
+      "--iterations, or write to standard output",
+      flag,
+      rank ? fmt::format("rank {}", rank->value)
+           : fmt::format("{} ranks", with_commas(plan.job.layout.ranks)),
+      with_commas(static_cast<std::int64_t>(bytes / giga)), static_cast<double>(k_most_written.value) / giga,
+      rank ? "" : "choose one rank with --rank, "));
 }
 
 Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,

@@ -38,6 +38,11 @@ Result<Prediction> predict(const PredictRequest& request, const Plan& plan);
 /// Initialisation and all iterations of the plan's job. Fails if their calls do not fit in memory.
 Result<std::vector<Iteration>> planned_iterations(const Plan& plan);
 
+/// Fails if the calls of all ranks of the plan's job, or of one, would take more than a file should hold, by
+/// an estimate. `flag` is what asked for them.
+Result<void> check_written_calls(const Plan& plan, std::optional<Rank> rank, std::string_view flag);
+constexpr Bytes k_most_written{20'000'000'000};
+
 /// Writes every call of a plan, of initialisation and of all iterations of its job, as JSON Lines; or of one
 /// rank if given. Fails if the calls do not fit in memory.
 Result<void> write_calls(const Plan& plan, std::optional<Rank> rank, const formats::TextSink& sink,

@@ -63,6 +63,16 @@ std::string memory_parts_text(const MemoryEstimate& memory) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+/// " on a rank of stage 0, the fullest": where ranks of stages differ.
+std::string fullest_text(const Job& job, Bytes most) {
+  for (std::int64_t stage = 0; job.layout.pp > 1 && stage < job.layout.pp; ++stage) {
+    if (memory_of_stage(job, stage).total() == most) {
+      return fmt::format(" on a rank of stage {}, the fullest", stage);
+    }
+  }
+  return "";
+}
+
 std::string head_text(const Prediction& prediction) {
   const Job& job = prediction.job;
   const MemoryEstimate memory = memory_per_rank(job);
@@ -75,9 +85,9 @@ std::string head_text(const Prediction& prediction) {
                       prediction.view.accounting == Accounting::comms_logger
                           ? "; as DeepSpeed's comms logger shows it (all_gather: input shard)"
                           : "");
-  text += fmt::format("one rank: {} TFLOP per iteration; memory {} ({})\n",
+  text += fmt::format("one rank: {} TFLOP per iteration; memory {}{} ({})\n",
                       tera_text(prediction.flops_per_rank.value), to_text(memory.total()),
-                      memory_parts_text(memory));
+                      fullest_text(job, memory.total()), memory_parts_text(memory));
   return text;
 }
 

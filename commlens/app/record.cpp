@@ -83,6 +83,11 @@ Result<Capture> nccl_capture(const RecordRequest& request) {
   if (!library) {
     return tl::unexpected(library.error());
   }
+  if (is_plugin && request.call_sites) {
+    return failure(
+        "--call-sites: NCCL does not tell its profiler plug-ins where a call was made; record with --nccl "
+        "shim");
+  }
   if (!is_plugin) {
     return Capture{*library, "made a communicator through a shared NCCL or RCCL", {}};
   }
@@ -117,6 +122,9 @@ ChildProgram child_of(const RecordRequest& request, const Capture& chosen, const
   std::vector<std::string> variables = preload_variables(chosen.library);
   variables.push_back(fmt::format("{}={}", capture::k_directory_variable, directory.string()));
   variables.push_back(fmt::format("{}={}", capture::k_command_variable, as_typed(request.command)));
+  if (request.call_sites) {
+    variables.push_back(fmt::format("{}=1", capture::k_sites_variable));
+  }
   variables.insert(variables.end(), chosen.variables.begin(), chosen.variables.end());
   return {.command = with_exports(request.command, variables), .variables = variables};
 }

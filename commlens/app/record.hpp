@@ -15,6 +15,7 @@ struct RecordRequest {
   std::string mpi;                           // the program's MPI: openmpi or mpich; empty: detected
   std::string nccl;  // in place of MPI: profiler or shim (docs/recording-nccl.md); empty: MPI
   Events events;
+  bool call_sites = false;  // record where calls are made (summary --call-sites)
 };
 
 struct RecordResult {

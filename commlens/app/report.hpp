@@ -20,6 +20,7 @@ struct ReportRequest {
   std::int64_t ranks_per_node = 0;           // 0: wire bytes are not split by node
   std::string title;                         // empty: made from the arguments
   Events events;
+  std::optional<Rank> rank{};  // whose calls alone are reported
 };
 
 /// A page and its figures.

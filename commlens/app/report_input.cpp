@@ -1,6 +1,7 @@
 #include "commlens/app/report_input.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -56,6 +57,11 @@ Result<std::vector<Side>> read_sides(const ReportRequest& request) {
   }
   const bool any_config =
       std::any_of(sides.begin(), sides.end(), [](const Side& side) { return side.is_config(); });
+  std::vector<const Side*> all;
+  std::transform(sides.begin(), sides.end(), std::back_inserter(all), [](const Side& side) { return &side; });
+  if (const Result<void> known = check_has_ranks(all, request.rank); !known) {
+    return tl::unexpected(known.error());
+  }
   if (!any_config && (request.overrides != Overrides() || !request.framework.empty())) {
     return failure(
         "only traces were given: --framework and the layout flags are for configurations; leave them out");
@@ -178,6 +184,17 @@ std::string one_line(const std::string& lines) {
   return text;
 }
 
+Result<void> keep_rank_of_all(std::vector<Side>& sides, const std::optional<Rank>& rank) {
+  for (Side& side : sides) {
+    if (rank) {
+      if (const Result<void> kept = keep_rank_of(side, *rank); !kept) {
+        return tl::unexpected(kept.error());
+      }
+    }
+  }
+  return {};
+}
+
 /// Compares the two sides as `commlens compare` does, and predicts configurations. Traces that share no rank
 /// or iteration still have a report.
 Result<PairOutcome> compared_pair(std::vector<Side>& sides, const ReportRequest& request,
@@ -196,6 +213,9 @@ Result<PairOutcome> compared_pair(std::vector<Side>& sides, const ReportRequest&
         return tl::unexpected(done.error());
       }
     }
+  }
+  if (const Result<void> kept = keep_rank_of_all(sides, request.rank); !kept) {
+    return tl::unexpected(kept.error());
   }
   if (a.has_volumes_only() != b.has_volumes_only()) {
     return compared_volumes(sides, request, options, planner);
@@ -233,7 +253,7 @@ Result<void> predict_each(std::vector<Side>& sides, const ReportRequest& request
       return tl::unexpected(done.error());
     }
   }
-  return {};
+  return keep_rank_of_all(sides, request.rank);
 }
 
 /// The trace if the other input is a configuration, else the first.
@@ -281,10 +301,11 @@ void add_job(ReportMaterial& material) {
 /// Of a report without traces and configurations.
 Result<void> check_results_alone(const ReportRequest& request) {
   if (request.overrides != Overrides() || !request.framework.empty() || request.iterations ||
-      request.ranks_per_node > 0) {
+      request.ranks_per_node > 0 || request.rank) {
     return failure(
-        "only results of search and simulate were given: --framework, --iterations, --gpus-per-node and the "
-        "layout flags are for traces and configurations; leave them out");
+        "only results of search and simulate were given: --framework, --iteration, --rank, --gpus-per-node "
+        "and "
+        "the layout flags are for traces and configurations; leave them out");
   }
   return {};
 }

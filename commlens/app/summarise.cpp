@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/app/call_sites.hpp"
 #include "commlens/app/trace_source.hpp"
 #include "commlens/summary/stragglers.hpp"
 #include "commlens/summary/time_tally.hpp"
@@ -115,6 +116,11 @@ Result<SummarySubject> in_memory(const SummaryRequest& request, Iterations& iter
   return subject;
 }
 
+bool knows_sites(const Trace& tables) {
+  return std::any_of(tables.ops().begin(), tables.ops().end(),
+                     [](const CommOp& op) { return op.site != NameId{}; });
+}
+
 }  // namespace
 
 Result<SummarySubject> summarise(const SummaryRequest& request) {
@@ -140,6 +146,15 @@ Result<SummarySubject> summarise(const SummaryRequest& request) {
     }
   }
   subject->options = request.options;
+  if (request.options.by_site) {
+    if (!knows_sites(subject->trace)) {
+      return failure(
+          fmt::format("--call-sites: {} does not say where calls were made; record it with "
+                      "commlens record --call-sites",
+                      shown_name(request.trace)));
+    }
+    subject->sites = shown_call_sites(subject->trace, request.trace, request.events);
+  }
   return subject;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 
@@ -16,8 +17,9 @@ struct SummarySubject {
   Trace trace;
   bool has_calls = true;
   Summary summary;
-  SummaryOptions options;              // of the request
-  std::optional<TimingTotals> timing;  // without calls; absent where there are no times of single calls
+  SummaryOptions options;                 // of the request
+  std::optional<TimingTotals> timing;     // without calls; absent where there are no times of single calls
+  std::map<NameId, std::string> sites{};  // how call sites are shown, by SummaryOptions::by_site
 };
 
 /// Directories with more calls than this are not kept in memory if every iteration is shown. A rank with

@@ -24,7 +24,8 @@ SummaryTables tables_of(const SummaryView& view) {
           .ranks = summary.ranks,
           .by_node = view.options.ranks_per_node > 0,
           .link = view.link,
-          .by_size = view.options.by_size};
+          .by_size = view.options.by_size,
+          .sites = view.subject.sites};
 }
 
 std::string calls_text(std::int64_t calls) {
@@ -146,7 +147,11 @@ std::vector<SummaryBlock> summary_blocks(const SummaryView& view, const TextStyl
   const SummaryTables tables = tables_of(view);
   const std::string scope = view.scope() + (view.options.rank ? "" : " together");
   std::vector<SummaryBlock> blocks;
-  if (view.options.by_size) {
+  if (view.options.by_site) {
+    blocks = {{fmt::format("per call site{}, {}", view.options.by_size ? ", op and message size" : " and op",
+                           scope),
+               call_sites_text(tables, style)}};
+  } else if (view.options.by_size) {
     blocks = {{fmt::format("per op, group and message size, {}", scope), sizes_text(tables, style)}};
   } else {
     blocks = {{fmt::format("per op and group, {}", scope), volumes_text(tables, style)},

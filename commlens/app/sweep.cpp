@@ -9,6 +9,7 @@
 
 #include "commlens/base/sums.hpp"
 #include "commlens/base/wrapped.hpp"
+#include "commlens/frameworks/memory.hpp"
 #include "commlens/report/shares.hpp"
 #include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
@@ -127,27 +128,30 @@ std::vector<Column> sweep_columns(const std::vector<SweepRow>& rows, const std::
   }
   return concatenated(
       columns(std::move(list)),
-      columns({grouped("wire_bytes_per_rank", "per_rank.wire_bytes"),
-               Column{.key = "wire_inter_node_bytes_per_rank",
-                      .title = "inter-node/rank",
-                      .optional = true,
-                      .json = "per_rank.wire_inter_node_bytes"},
-               Column{.key = "wire_bytes_all_ranks",
-                      .title = "wire, all ranks",
-                      .drop_first = 2,
-                      .optional = true,
-                      .json = "aggregate.wire_bytes"},
-               Column{.key = "model", .in_text = false, .in_json = false}, data("framework"),
-               Column{.key = "framework_version", .in_text = false, .optional = true},
-               Column{.key = "verified", .in_text = false, .optional = true},
-               Column{.key = "reason", .title = " ", .least = 10, .optional = true},
-               grouped("sequences_per_iteration", ""),
-               grouped("wire_bytes_per_sequence_all_ranks", "aggregate.wire_bytes_per_sequence"),
-               Column{.key = "message_bytes_per_rank",
-                      .in_text = false,
-                      .optional = true,
-                      .json = "per_rank.message_bytes"},
-               Column{.key = "unverified", .in_text = false, .optional = true}}));
+      columns(
+          {grouped("wire_bytes_per_rank", "per_rank.wire_bytes"),
+           Column{.key = "wire_inter_node_bytes_per_rank",
+                  .title = "inter-node/rank",
+                  .optional = true,
+                  .json = "per_rank.wire_inter_node_bytes"},
+           Column{.key = "wire_bytes_all_ranks",
+                  .title = "wire, all ranks",
+                  .drop_first = 2,
+                  .optional = true,
+                  .json = "aggregate.wire_bytes"},
+           Column{.key = "model", .in_text = false, .in_json = false}, data("framework"),
+           Column{.key = "framework_version", .in_text = false, .optional = true},
+           Column{.key = "verified", .in_text = false, .optional = true},
+           Column{.key = "reason", .title = " ", .least = 10, .optional = true},
+           grouped("sequences_per_iteration", ""),
+           grouped("wire_bytes_per_sequence_all_ranks", "aggregate.wire_bytes_per_sequence"),
+           Column{.key = "message_bytes_per_rank",
+                  .in_text = false,
+                  .optional = true,
+                  .json = "per_rank.message_bytes"},
+           Column{.key = "unverified", .in_text = false, .optional = true},
+           Column{
+               .key = "memory_bytes_per_rank", .title = "memory/rank", .drop_first = 4, .optional = true}}));
 }
 
 Cells sweep_cells(const SweepHead& head, const SweepRow& row, const std::set<CommKind>& kinds) {
@@ -172,7 +176,7 @@ Cells sweep_cells(const SweepHead& head, const SweepRow& row, const std::set<Com
       Cells{head.model, row.framework, if_possible(row.framework_version),
             if_possible(row.unverified.empty()), possible ? Cell().shown(mark) : Cell(row.reason),
             has_work ? Cell(row.sequences) : Cell(), has_work ? wire_per_sequence(row) : Cell(),
-            if_possible(row.per_rank.message), if_possible(row.unverified)});
+            if_possible(row.per_rank.message), if_possible(row.unverified), if_possible(row.memory)});
 }
 
 Table sweep_table(const SweepHead& head, const std::vector<SweepRow>& rows) {
@@ -195,6 +199,7 @@ SweepRow sweep_row(const Prediction& prediction) {
   row.aggregate_wire = prediction.aggregate_wire;
   row.inter_node_per_rank = prediction.inter_node_per_rank;
   row.sequences = prediction.iteration == k_init_iteration ? 0 : sequences_per_iteration(prediction.job);
+  row.memory = memory_per_rank(prediction.job).total();
   row.framework = prediction.job.framework;
   row.framework_version = framework_version(prediction);
   row.unverified = prediction.unverified;

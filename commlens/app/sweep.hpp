@@ -18,6 +18,7 @@ struct SweepRow {
   std::map<CommKind, Bytes> message_per_rank;  // of each op
   Bytes aggregate_wire;
   Bytes inter_node_per_rank;
+  Bytes memory;                // of the fullest rank, estimated
   std::int64_t sequences = 0;  // that all ranks together train on in the iteration; 0 at initialisation
   std::string framework;
   std::string framework_version;
@@ -45,7 +46,8 @@ SweepRow sweep_row(const Prediction& prediction);
 /// not comparable: the numbers, and the flag that fixes them. Empty if the work is the same.
 std::string uneven_work_text(const std::vector<SweepRow>& rows);
 
-/// One row per combination: calls and bytes of one rank, wire bytes of all ranks, in all and per sequence.
+/// One row per combination: calls and bytes of one rank, wire bytes of all ranks, in all and per sequence,
+/// memory.
 std::string sweep_text(const SweepHead& head, const std::vector<SweepRow>& rows, const TextStyle& style);
 nlohmann::ordered_json sweep_json(const SweepHead& head, const std::vector<SweepRow>& rows);
 std::string sweep_csv(const SweepHead& head, const std::vector<SweepRow>& rows);

@@ -89,6 +89,29 @@ bool is_case_file(const std::string& argument) {
   return head && sniff_config(argument, *head) == k_case_file;
 }
 
+std::vector<std::string> files_of(const std::string& argument) {
+  std::error_code status;
+  std::vector<std::string> files;
+  std::size_t start = 0;
+  if (!std::filesystem::exists(argument, status)) {
+    for (std::size_t plus = argument.find('+'); plus != std::string::npos; plus = argument.find('+', start)) {
+      files.push_back(argument.substr(start, plus - start));
+      start = plus + 1;
+    }
+  }
+  files.push_back(argument.substr(start));
+  return files;
+}
+
+std::vector<std::string> all_files_of(const std::vector<std::string>& arguments) {
+  std::vector<std::string> files;
+  for (const std::string& argument : arguments) {
+    const std::vector<std::string> own = files_of(argument);
+    files.insert(files.end(), own.begin(), own.end());
+  }
+  return files;
+}
+
 std::string shown_name(const std::string& argument) { return argument == "-" ? "standard input" : argument; }
 
 Result<Trace> open_trace(const Events& events, const std::string& argument) {

@@ -17,6 +17,12 @@ bool names_trace(const std::string& argument);
 /// Whether `argument` is a case file, which names its framework itself.
 bool is_case_file(const std::string& argument);
 
+/// The files of a configuration given as one argument, where each argument is an input of its own: several of
+/// one configuration have a + between them, "1.3B+ds_config.json". A name that exists is one file.
+std::vector<std::string> files_of(const std::string& argument);
+/// Those of all arguments.
+std::vector<std::string> all_files_of(const std::vector<std::string>& arguments);
+
 /// The name of a trace in messages and headings: "standard input" for "-".
 std::string shown_name(const std::string& argument);
 

@@ -4,8 +4,9 @@
 /// files in the directory of the recording.
 namespace commlens::capture {
 
-constexpr const char* k_directory_variable = "COMMLENS_TRACE";  // where the recording goes; unset: none
-constexpr const char* k_command_variable = "COMMLENS_COMMAND";  // what was run, for people
+constexpr const char* k_directory_variable = "COMMLENS_TRACE";   // where the recording goes; unset: none
+constexpr const char* k_command_variable = "COMMLENS_COMMAND";   // what was run, for people
+constexpr const char* k_sites_variable = "COMMLENS_CALL_SITES";  // not empty: record where calls are made
 /// Of a recording of NCCL: says which job it is of. Its processes hold a shared lock (flock) on it as long as
 /// they live, so that nobody removes the directory when one of them comes late.
 constexpr const char* k_job_file_name = "nccl-job.bin";

@@ -9,12 +9,14 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unwind.h>
 
 #include "commlens/capture/mpi_api.hpp"
 
 namespace commlens::capture {
 
 thread_local constinit Entrance Entered::current_ = Entrance::none;
+thread_local constinit const void* Entered::caller_ = nullptr;
 
 namespace {
 
@@ -97,6 +99,24 @@ bool is_tool(const void* function, const void* of_library) {
   return !own.has(function) && !code_around(of_library).has(function);
 }
 
+/// The walk up the stack to the bindings, and out of them.
+struct Walk {
+  bool is_in_bindings = false;
+  const void* outside = nullptr;
+};
+_Unwind_Reason_Code take_frame(_Unwind_Context* frame, void* walk) {
+  auto& taken = *static_cast<Walk*>(walk);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the unwinder's addresses are integers
+  const auto* const address = reinterpret_cast<const void*>(_Unwind_GetIP(frame));
+  const bool is_binding = is_in_fortran_library(address);
+  if (taken.is_in_bindings && !is_binding) {
+    taken.outside = address;
+    return _URC_NORMAL_STOP;
+  }
+  taken.is_in_bindings = taken.is_in_bindings || is_binding;
+  return _URC_NO_REASON;
+}
+
 }  // namespace
 
 Passage passage_of(const char* pmpi_name) {
@@ -118,6 +138,16 @@ ToolsBefore tools_before(const char* pmpi_name) {
 bool is_in_fortran_library(const void* address) {
   static const std::vector<Code> code = fortran_code();
   return std::any_of(code.begin(), code.end(), [&](const Code& part) { return part.has(address); });
+}
+
+const void* caller_in_program() {
+  const void* const caller = Entered::caller();
+  if (!is_in_fortran_library(caller)) {
+    return caller;
+  }
+  Walk walk;
+  _Unwind_Backtrace(&take_frame, &walk);
+  return walk.outside;
 }
 
 }  // namespace commlens::capture

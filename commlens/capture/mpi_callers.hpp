@@ -9,19 +9,25 @@
 // launcher) hands us the program's calls as PMPI calls.
 namespace commlens::capture {
 
-/// How a call of the program came in; of this thread, as long as one lives.
+/// How a call of the program came in, of this thread, as long as one lives; and where the last one returns
+/// to.
 enum class Entrance : std::uint8_t { none, mpi, pmpi };
 class Entered {
  public:
-  explicit Entered(Entrance entrance) : before_(current_) { current_ = entrance; }
+  Entered(Entrance entrance, const void* caller) : before_(current_) {
+    current_ = entrance;
+    caller_ = caller;
+  }
   ~Entered() { current_ = before_; }
   Entered(const Entered&) = delete;
   Entered& operator=(const Entered&) = delete;
   static Entrance current() { return current_; }
+  static const void* caller() { return caller_; }
 
  private:
   // The library is preloaded, so its place in a thread's memory is known when the process starts.
   [[gnu::tls_model("initial-exec")]] static thread_local constinit Entrance current_;
+  [[gnu::tls_model("initial-exec")]] static thread_local constinit const void* caller_;
   Entrance before_;
 };
 
@@ -53,6 +59,10 @@ ToolsBefore tools_before(const char* pmpi_name);
 
 /// Whether `address` lies in a library of Fortran bindings of the loaded MPI.
 bool is_in_fortran_library(const void* address);
+
+/// Where the program's call returns to: Entered::caller() or, when that is in the Fortran bindings, where
+/// these return to, for which the stack is unwound (a microsecond). Null when it is not known.
+const void* caller_in_program();
 
 /// Whether a PMPI call from `caller` is one that the program has made: it comes from the Fortran bindings, or
 /// from a tool that comes before us and is not at work on a call that came through us.

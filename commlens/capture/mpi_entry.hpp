@@ -26,20 +26,21 @@
 // module mpi) or PMPI functions (its mpi_f08, and all of Open MPI's), and a tool before us calls PMPI
 // functions; so these are ours too, and pass on what the program has not made. In C++ they have names of
 // their own, because mpi.h declares MPI_NAME with narrower arguments.
-#define COMMLENS_ENTRY(NAME, PNAME, PARAMETERS, ARGUMENTS)                                       \
-  COMMLENS_EXPORT int entry_##NAME PARAMETERS __asm__(#NAME);                                    \
-  COMMLENS_EXPORT int entry_##PNAME PARAMETERS __asm__(#PNAME);                                  \
-  int entry_##NAME PARAMETERS {                                                                  \
-    const commlens::capture::Entered entered(commlens::capture::Entrance::mpi);                  \
-    return recorded_##NAME ARGUMENTS;                                                            \
-  }                                                                                              \
-  int entry_##PNAME PARAMETERS {                                                                 \
-    static const commlens::capture::ToolsBefore tools = commlens::capture::tools_before(#PNAME); \
-    if (!commlens::capture::is_of_program(__builtin_return_address(0), tools)) {                 \
-      return COMMLENS_REAL_AS(PNAME, PARAMETERS) ARGUMENTS;                                      \
-    }                                                                                            \
-    const commlens::capture::Entered entered(commlens::capture::Entrance::pmpi);                 \
-    return recorded_##NAME ARGUMENTS;                                                            \
+#define COMMLENS_ENTRY(NAME, PNAME, PARAMETERS, ARGUMENTS)                                                   \
+  COMMLENS_EXPORT int entry_##NAME PARAMETERS __asm__(#NAME);                                                \
+  COMMLENS_EXPORT int entry_##PNAME PARAMETERS __asm__(#PNAME);                                              \
+  int entry_##NAME PARAMETERS {                                                                              \
+    const commlens::capture::Entered entered(commlens::capture::Entrance::mpi, __builtin_return_address(0)); \
+    return recorded_##NAME ARGUMENTS;                                                                        \
+  }                                                                                                          \
+  int entry_##PNAME PARAMETERS {                                                                             \
+    static const commlens::capture::ToolsBefore tools = commlens::capture::tools_before(#PNAME);             \
+    if (!commlens::capture::is_of_program(__builtin_return_address(0), tools)) {                             \
+      return COMMLENS_REAL_AS(PNAME, PARAMETERS) ARGUMENTS;                                                  \
+    }                                                                                                        \
+    const commlens::capture::Entered entered(commlens::capture::Entrance::pmpi,                              \
+                                             __builtin_return_address(0));                                   \
+    return recorded_##NAME ARGUMENTS;                                                                        \
   }
 
 // A call that is complete when it returns. The rest of the arguments fills `out`.

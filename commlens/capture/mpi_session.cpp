@@ -14,6 +14,7 @@ std::atomic<Session*> Session::current_ = nullptr;
 Session::Session(std::unique_ptr<Recorder> recorder, bool is_threaded)
     : clock_(Clock::of_process()),
       recorder_(std::move(recorder)),
+      sites_(CallSites::if_asked(*recorder_)),
       is_threaded_(is_threaded),
       communicators_(*recorder_) {
   set_phase(Phase::other);  // of somebody else's program nothing is known until it says so

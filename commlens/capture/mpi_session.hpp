@@ -6,7 +6,9 @@
 
 #include <sched.h>
 
+#include "commlens/capture/call_sites.hpp"
 #include "commlens/capture/mpi_api.hpp"
+#include "commlens/capture/mpi_callers.hpp"
 #include "commlens/capture/mpi_rank_groups.hpp"
 #include "commlens/capture/mpi_types.hpp"
 #include "commlens/capture/request_table.hpp"
@@ -175,6 +177,7 @@ class Session {
 
   const Clock& clock_;
   std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<CallSites> sites_;  // null: not asked for
   const bool is_threaded_;
   std::atomic<bool> lock_ = false;
   bool is_stopped_ = false;  // something failed halfway; lost_ counts the calls since
@@ -216,6 +219,9 @@ Description* Session::described(const char* text, NameId& name, const Describe& 
     name = recorder_->name(text);
   }
   call.call.name = name;
+  if (sites_ != nullptr) {
+    call.call.site = sites_->of(caller_in_program());
+  }
   return &call;
 }
 

@@ -14,114 +14,147 @@ using commlens::capture::ShimThread;
 
 COMMLENS_NCCL_EXPORT int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int op,
                                        void* comm, void* stream) {
-  return ShimThread::of_this().call(
-      {.function = NcclFunction::all_reduce,
-       .count = count,
-       .dtype = type,
-       .reduction = op,
-       .comm = comm,
-       .stream = stream},
-      [&] { return call_real(COMMLENS_NCCL_REAL(ncclAllReduce), from, to, count, type, op, comm, stream); });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({.function = NcclFunction::all_reduce,
+             .count = count,
+             .dtype = type,
+             .reduction = op,
+             .comm = comm,
+             .stream = stream},
+            [&] {
+              return call_real(COMMLENS_NCCL_REAL(ncclAllReduce), from, to, count, type, op, comm, stream);
+            });
 }
 
 COMMLENS_NCCL_EXPORT int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root,
                                        void* comm, void* stream) {
-  return ShimThread::of_this().call({NcclFunction::broadcast, count, type, root, -1, comm, stream}, [&] {
-    return call_real(COMMLENS_NCCL_REAL(ncclBroadcast), from, to, count, type, root, comm, stream);
-  });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({NcclFunction::broadcast, count, type, root, -1, comm, stream}, [&] {
+        return call_real(COMMLENS_NCCL_REAL(ncclBroadcast), from, to, count, type, root, comm, stream);
+      });
 }
 
 COMMLENS_NCCL_EXPORT int ncclBcast(void* buffer, std::size_t count, int type, int root, void* comm,
                                    void* stream) {
-  return ShimThread::of_this().call({NcclFunction::broadcast, count, type, root, -1, comm, stream}, [&] {
-    return call_real(COMMLENS_NCCL_REAL(ncclBcast), buffer, count, type, root, comm, stream);
-  });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({NcclFunction::broadcast, count, type, root, -1, comm, stream}, [&] {
+        return call_real(COMMLENS_NCCL_REAL(ncclBcast), buffer, count, type, root, comm, stream);
+      });
 }
 
 COMMLENS_NCCL_EXPORT int ncclReduce(const void* from, void* to, std::size_t count, int type, int op, int root,
                                     void* comm, void* stream) {
-  return ShimThread::of_this().call({NcclFunction::reduce, count, type, root, op, comm, stream}, [&] {
-    return call_real(COMMLENS_NCCL_REAL(ncclReduce), from, to, count, type, op, root, comm, stream);
-  });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({NcclFunction::reduce, count, type, root, op, comm, stream}, [&] {
+        return call_real(COMMLENS_NCCL_REAL(ncclReduce), from, to, count, type, op, root, comm, stream);
+      });
 }
 
 COMMLENS_NCCL_EXPORT int ncclAllGather(const void* from, void* to, std::size_t sent, int type, void* comm,
                                        void* stream) {
-  return ShimThread::of_this().call(
-      {.function = NcclFunction::all_gather, .count = sent, .dtype = type, .comm = comm, .stream = stream},
-      [&] { return call_real(COMMLENS_NCCL_REAL(ncclAllGather), from, to, sent, type, comm, stream); });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({.function = NcclFunction::all_gather,
+             .count = sent,
+             .dtype = type,
+             .comm = comm,
+             .stream = stream},
+            [&] { return call_real(COMMLENS_NCCL_REAL(ncclAllGather), from, to, sent, type, comm, stream); });
 }
 
 COMMLENS_NCCL_EXPORT int ncclReduceScatter(const void* from, void* to, std::size_t received, int type, int op,
                                            void* comm, void* stream) {
-  return ShimThread::of_this().call({.function = NcclFunction::reduce_scatter,
-                                     .count = received,
-                                     .dtype = type,
-                                     .reduction = op,
-                                     .comm = comm,
-                                     .stream = stream},
-                                    [&] {
-                                      return call_real(COMMLENS_NCCL_REAL(ncclReduceScatter), from, to,
-                                                       received, type, op, comm, stream);
-                                    });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({.function = NcclFunction::reduce_scatter,
+             .count = received,
+             .dtype = type,
+             .reduction = op,
+             .comm = comm,
+             .stream = stream},
+            [&] {
+              return call_real(COMMLENS_NCCL_REAL(ncclReduceScatter), from, to, received, type, op, comm,
+                               stream);
+            });
 }
 
 // NCCL's name and RCCL's.
 COMMLENS_NCCL_EXPORT int ncclAlltoAll(const void* from, void* to, std::size_t count, int type, void* comm,
                                       void* stream) {
-  return ShimThread::of_this().call(
-      {.function = NcclFunction::all_to_all, .count = count, .dtype = type, .comm = comm, .stream = stream},
-      [&] { return call_real(COMMLENS_NCCL_REAL(ncclAlltoAll), from, to, count, type, comm, stream); });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({.function = NcclFunction::all_to_all,
+             .count = count,
+             .dtype = type,
+             .comm = comm,
+             .stream = stream},
+            [&] { return call_real(COMMLENS_NCCL_REAL(ncclAlltoAll), from, to, count, type, comm, stream); });
 }
 COMMLENS_NCCL_EXPORT int ncclAllToAll(const void* from, void* to, std::size_t count, int type, void* comm,
                                       void* stream) {
-  return ShimThread::of_this().call(
-      {.function = NcclFunction::all_to_all, .count = count, .dtype = type, .comm = comm, .stream = stream},
-      [&] { return call_real(COMMLENS_NCCL_REAL(ncclAllToAll), from, to, count, type, comm, stream); });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({.function = NcclFunction::all_to_all,
+             .count = count,
+             .dtype = type,
+             .comm = comm,
+             .stream = stream},
+            [&] { return call_real(COMMLENS_NCCL_REAL(ncclAllToAll), from, to, count, type, comm, stream); });
 }
 
 COMMLENS_NCCL_EXPORT int ncclAllToAllv(const void* from, const std::size_t sent[],
                                        const std::size_t from_places[], void* to,
                                        const std::size_t received[], const std::size_t to_places[], int type,
                                        void* comm, void* stream) {
-  return ShimThread::of_this().call({.function = NcclFunction::all_to_all,
-                                     .dtype = type,
-                                     .comm = comm,
-                                     .stream = stream,
-                                     .sent = sent,
-                                     .received = received},
-                                    [&] {
-                                      return call_real(COMMLENS_NCCL_REAL(ncclAllToAllv), from, sent,
-                                                       from_places, to, received, to_places, type, comm,
-                                                       stream);
-                                    });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({.function = NcclFunction::all_to_all,
+             .dtype = type,
+             .comm = comm,
+             .stream = stream,
+             .sent = sent,
+             .received = received},
+            [&] {
+              return call_real(COMMLENS_NCCL_REAL(ncclAllToAllv), from, sent, from_places, to, received,
+                               to_places, type, comm, stream);
+            });
 }
 
 COMMLENS_NCCL_EXPORT int ncclGather(const void* from, void* to, std::size_t count, int type, int root,
                                     void* comm, void* stream) {
-  return ShimThread::of_this().call({NcclFunction::gather, count, type, root, -1, comm, stream}, [&] {
-    return call_real(COMMLENS_NCCL_REAL(ncclGather), from, to, count, type, root, comm, stream);
-  });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({NcclFunction::gather, count, type, root, -1, comm, stream}, [&] {
+        return call_real(COMMLENS_NCCL_REAL(ncclGather), from, to, count, type, root, comm, stream);
+      });
 }
 
 COMMLENS_NCCL_EXPORT int ncclScatter(const void* from, void* to, std::size_t count, int type, int root,
                                      void* comm, void* stream) {
-  return ShimThread::of_this().call({NcclFunction::scatter, count, type, root, -1, comm, stream}, [&] {
-    return call_real(COMMLENS_NCCL_REAL(ncclScatter), from, to, count, type, root, comm, stream);
-  });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({NcclFunction::scatter, count, type, root, -1, comm, stream}, [&] {
+        return call_real(COMMLENS_NCCL_REAL(ncclScatter), from, to, count, type, root, comm, stream);
+      });
 }
 
 COMMLENS_NCCL_EXPORT int ncclSend(const void* from, std::size_t count, int type, int peer, void* comm,
                                   void* stream) {
-  return ShimThread::of_this().call({NcclFunction::send, count, type, peer, -1, comm, stream}, [&] {
-    return call_real(COMMLENS_NCCL_REAL(ncclSend), from, count, type, peer, comm, stream);
-  });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({NcclFunction::send, count, type, peer, -1, comm, stream},
+            [&] { return call_real(COMMLENS_NCCL_REAL(ncclSend), from, count, type, peer, comm, stream); });
 }
 
 COMMLENS_NCCL_EXPORT int ncclRecv(void* to, std::size_t count, int type, int peer, void* comm, void* stream) {
-  return ShimThread::of_this().call({NcclFunction::recv, count, type, peer, -1, comm, stream}, [&] {
-    return call_real(COMMLENS_NCCL_REAL(ncclRecv), to, count, type, peer, comm, stream);
-  });
+  return ShimThread::of_this()
+      .from(__builtin_return_address(0))
+      .call({NcclFunction::recv, count, type, peer, -1, comm, stream},
+            [&] { return call_real(COMMLENS_NCCL_REAL(ncclRecv), to, count, type, peer, comm, stream); });
 }
 
 COMMLENS_NCCL_EXPORT int ncclGroupStart() {

@@ -203,7 +203,7 @@ void ShimThread::made(const NewComm& comm) noexcept {
   }
 }
 
-ShimRecord begin_record(const ShimCall& call) noexcept {
+ShimRecord begin_record(const ShimCall& call, const void* caller) noexcept {
   ShimRecord record;
   NcclProcess* const process = NcclProcess::of_process();
   if (process == nullptr) {
@@ -222,11 +222,12 @@ ShimRecord begin_record(const ShimCall& call) noexcept {
   try {
     NcclStream& recording = comm->stream();
     const NcclStream::Turn turn(recording);
-    const std::optional<RecordedCall> seen = described(*comm, call);
+    std::optional<RecordedCall> seen = described(*comm, call);
     if (!seen) {
       recording.skip("NCCL call with arguments out of range or an element type that is not known");
       return record;
     }
+    seen->site = recording.site(caller);
     record.recording = &recording;
     record.call = *seen;
     record.position = recording.position();

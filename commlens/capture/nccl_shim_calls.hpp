@@ -46,6 +46,11 @@ struct ShimRecord {
 class ShimThread {
  public:
   static ShimThread& of_this();
+  /// The next call returns to `caller`.
+  ShimThread& from(const void* caller) {
+    caller_ = caller;
+    return *this;
+  }
 
   /// Makes the call and records it, alone or as part of the group that is open.
   template <typename Real>
@@ -81,13 +86,15 @@ class ShimThread {
   void run_group() noexcept;
   void finish_group(int code, bool is_run) noexcept;
 
+  const void* caller_ = nullptr;
   int depth_ = 0;
   bool is_inside_ = false;  // in a function of NCCL, which may call others of ours
   Group* group_ = nullptr;  // of this thread, while it is in one; freed when that ends
 };
 
 /// Looks at the oldest calls that are pending, and begins a record; none when the call cannot be described.
-ShimRecord begin_record(const ShimCall& call) noexcept;
+/// It returns to `caller`.
+ShimRecord begin_record(const ShimCall& call, const void* caller) noexcept;
 /// The GPU's work of these calls begins; those of one stream share what is measured.
 void open_spans(std::span<ShimRecord> records) noexcept;
 /// It is enqueued; `code` is what NCCL returned.
@@ -113,7 +120,7 @@ int ShimThread::call(const ShimCall& call, const Real& real) {
   if (is_inside_) {
     return real();
   }
-  ShimRecord record = begin_record(call);
+  ShimRecord record = begin_record(call, caller_);
   if (depth_ == 0) {
     open_spans({&record, 1});
   }

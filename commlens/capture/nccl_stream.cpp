@@ -160,7 +160,8 @@ NcclStream::NcclStream(std::filesystem::path directory, Rank self, std::uint32_t
       self_(self),
       index_(index),
       clock_(Clock::of_process()),
-      recorder_(directory_, self) {
+      recorder_(directory_, self),
+      sites_(CallSites::if_asked(recorder_)) {
   std::transform(k_nccl_notes.begin(), k_nccl_notes.end(), notes_.begin(),
                  [this](std::string_view text) { return recorder_.name(text); });
 }

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include <sched.h>
 
+#include "commlens/capture/call_sites.hpp"
 #include "commlens/capture/nccl_calls.hpp"
 #include "commlens/trace/clock.hpp"
 #include "commlens/trace/recorder.hpp"
@@ -64,6 +66,8 @@ class NcclStream {
   std::int64_t now_ns() const { return clock_.now_ns(); }
 
   NameId name(NcclFunction function);
+  /// Of the call that returns to `caller`; 0 unless call sites were asked for.
+  std::uint16_t site(const void* caller) { return sites_ == nullptr ? 0 : sites_->of(caller); }
   NameId note(NcclNote note) const { return notes_.at(static_cast<std::size_t>(note)); }
   /// A group whose members are not all known: until they are, other ranks stand for them, which no other
   /// group has and the job has not either. `known` are those that are known, by rank in the communicator.
@@ -101,6 +105,7 @@ class NcclStream {
   const Clock& clock_;
   std::atomic<bool> lock_ = false;
   Recorder recorder_;
+  std::unique_ptr<CallSites> sites_;  // null: not asked for
   std::array<NameId, 16> names_ = {};
   std::array<NameId, k_nccl_notes.size()> notes_ = {};
   std::map<std::uint32_t, GroupOfComm> unresolved_;  // by row of the group

@@ -16,6 +16,7 @@ namespace {
 constexpr const char* k_compare_examples = R"(Examples:
   commlens compare case.yaml calls.jsonl.gz
   commlens compare 1-3B.yml run.log
+  commlens compare 1.3B+ds_config.json calls.jsonl --rank 0
   commlens compare 1.3B 1.3B --framework paper,deepspeed --ranks 16 --zero 3
   commlens compare job.yaml job.yaml --framework torch@2.9.1,torch@2.15.0
 Exit code: 0 equal, 1 different, 2 bad input.)";
@@ -25,6 +26,7 @@ struct CompareFlags {
   std::string b;
   std::string framework;
   std::string iterations;
+  std::optional<std::int64_t> rank;
   std::vector<std::string> ignored;
   bool order = false;
   LayoutFlags layout;
@@ -61,7 +63,7 @@ Result<ExitCode> compare_calls(Console& console, const CompareFlags& flags) {
     return tl::unexpected(overrides.error());
   }
   return compare(CompareRequest{flags.a, flags.b, flags.framework, *overrides, *range, *ignored, flags.order,
-                                events_of(console)})
+                                events_of(console), rank_of(flags.rank)})
       .map([&](const CompareResult& result) {
         write_rendered(console, flags.output, result);
         return result.equal() ? ExitCode::done : ExitCode::differs;
@@ -69,7 +71,8 @@ Result<ExitCode> compare_calls(Console& console, const CompareFlags& flags) {
 }
 
 Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
-  if (const Result<void> usable = check_output_place(flags.output.file, {flags.a, flags.b}); !usable) {
+  if (const Result<void> usable = check_output_place(flags.output.file, all_files_of({flags.a, flags.b}));
+      !usable) {
     return tl::unexpected(usable.error());
   }
   if (!flags.regression.asked()) {
@@ -90,10 +93,14 @@ Result<ExitCode> compare_verb(Console& console, const CompareFlags& flags) {
 Action declare_compare(CLI::App& verb) {
   const auto flags = std::make_shared<CompareFlags>();
   verb.footer(k_compare_examples);
-  const char* side = "A configuration (it is predicted), a native trace, or a file that import reads";
+  const char* side =
+      "A configuration (it is predicted; MODEL+ds_config.json: several files), a native trace, or a file "
+      "that "
+      "import reads";
   verb.add_option("A", flags->a, side)->required();
   verb.add_option("B", flags->b, side)->required();
   declare_iteration(verb, flags->iterations, "Only these (-1 is initialisation); default: those both have");
+  declare_rank(verb, flags->rank);
   verb.add_option("--ignore-op", flags->ignored, "Leave this op out, may be repeated; barriers always are")
       ->type_name("OP")
       ->expected(1)

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -76,6 +77,53 @@ TEST_F(CompareSides, ThatLackCallsOfTheJobSaySo) {
   EXPECT_EQ(run_with({"compare", whole, damaged}).err.find(warning), 0U);
   EXPECT_EQ(run_with({"export", damaged, "--to", "calls"}).err.find(warning), 0U);
   EXPECT_EQ(run_with({"compare", whole, whole}).err.find("lacks"), std::string::npos);
+}
+
+/// A reduction of each of two ranks, of which the second one's is of `second` bytes.
+std::string two_ranks(const std::string& path, int second) {
+  std::ofstream file(path);
+  for (const auto& [rank, bytes] : {std::pair(0, 64), std::pair(1, second)}) {
+    file << R"({"rank":)" << rank << R"(,"iteration":0,"op":"all_reduce","dtype":"fp32","input_bytes":)"
+         << bytes << R"(,"output_bytes":)" << bytes << R"(,"group":[0,1]})" << '\n';
+  }
+  return path;
+}
+
+TEST_F(CompareSides, OfOneRankAreComparedAlone) {
+  const std::string a = two_ranks((directory_ / "one.jsonl").string(), 64);
+  const std::string b = two_ranks((directory_ / "other.jsonl").string(), 128);
+  EXPECT_EQ(run_with({"compare", a, b}).code, ExitCode::differs);
+  const Outcome first = run_with({"compare", a, b, "--rank", "0"});
+  EXPECT_EQ(first.code, ExitCode::done) << first.err;
+  EXPECT_NE(first.out.find("equal: 1 of 1 calls (1 rank, iteration 0)\n"), std::string::npos) << first.out;
+  EXPECT_NE(first.out.find("A = " + a + ": imported, calls JSON Lines, rank 0 alone\n"), std::string::npos)
+      << first.out;
+  EXPECT_EQ(run_with({"compare", a, b, "--rank", "1"}).code, ExitCode::differs);
+  EXPECT_EQ(run_with({"compare", a, b, "--rank", "2"}).err,
+            "commlens: --rank 2: " + a + " has no calls of that rank, its highest is 1\n");
+}
+
+// Rank 1 of a prediction of two stages receives; the job stays one of two ranks.
+TEST_F(CompareSides, OfOneRankOfAPredictionKeepTheirJob) {
+  const std::string calls = (directory_ / "calls.jsonl").string();
+  ASSERT_EQ(run_with({"predict", "19M", "--ranks", "2", "--pp", "2", "--calls", calls}).code, ExitCode::done);
+  const Outcome outcome = run_with({"compare", "19M", calls, "--pp", "2", "--rank", "1"});
+  EXPECT_EQ(outcome.code, ExitCode::done) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("2 ranks, rank 1 alone"), std::string::npos) << outcome.out;
+}
+
+TEST_F(CompareSides, AreSeveralFilesWithAPlusBetween) {
+  const std::string settings = (directory_ / "ds.json").string();
+  std::ofstream(settings) << R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}})";
+  const std::string calls = (directory_ / "calls.jsonl").string();
+  ASSERT_EQ(run_with({"predict", "19M", settings, "--ranks", "2", "--calls", calls}).code, ExitCode::done);
+  EXPECT_EQ(run_with({"compare", "19M+" + settings, calls}).code, ExitCode::done);
+  EXPECT_EQ(run_with({"compare", "19M", calls}).code, ExitCode::differs);
+  EXPECT_EQ(run_with({"report", "19M+" + settings, "-o", (directory_ / "page.html").string()}).code,
+            ExitCode::done);
+  const Outcome missing = run_with({"compare", "19M+" + settings + ".none", calls});
+  EXPECT_EQ(missing.code, ExitCode::bad_input);
+  EXPECT_NE(missing.err.find(settings + ".none"), std::string::npos) << missing.err;
 }
 
 }  // namespace

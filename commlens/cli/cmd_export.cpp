@@ -47,7 +47,7 @@ Result<ExitCode> export_verb(Console& console, const ExportFlags& flags) {
   request.format = flags.to;
   request.file = is_standard_output ? "" : flags.file;
   request.sink = [&](std::string_view block) { write_out(console, block); };
-  request.rank = flags.rank ? std::optional(Rank{*flags.rank}) : std::nullopt;
+  request.rank = rank_of(flags.rank);
   request.compute = flags.compute;
   request.events = events_of(console);
   return export_trace(request).map([] { return ExitCode::done; });
@@ -85,10 +85,7 @@ Action declare_export(CLI::App& verb) {
                   "The file or directory; - is standard output, .gz compresses what is one text")
       ->capture_default_str()
       ->type_name("FILE");
-  verb.add_option("--rank", flags->rank,
-                  fmt::format("Only this rank ({})", exporters_with(&formats::Exporter::takes_rank)))
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
-      ->type_name("R");
+  declare_rank(verb, flags->rank, fmt::format(" ({})", exporters_with(&formats::Exporter::takes_rank)));
   verb.add_flag("--compute", flags->compute,
                 fmt::format("Also write when each rank computed, as lines with the op \"compute\" ({})",
                             exporters_with(&formats::Exporter::takes_compute)));

@@ -14,11 +14,13 @@ namespace {
 
 constexpr const char* k_import_examples = R"(Examples:
   commlens import calls.jsonl.gz -o trace/
-  commlens import log/rank*.pt.trace.json.gz -o trace/)";
+  commlens import log/rank*.pt.trace.json.gz -o trace/
+  commlens import rank0.pt.trace.json.gz nccl.log --assume-world -o trace/)";
 
 struct ImportFlags {
   std::vector<std::string> files;
   std::string directory;
+  bool assume_world = false;
 };
 
 std::string matched_text(const ImportResult::Matched& matched) {
@@ -28,7 +30,7 @@ std::string matched_text(const ImportResult::Matched& matched) {
 }
 
 Result<ExitCode> import_verb(Console& console, const ImportFlags& flags) {
-  return import_files({flags.files, flags.directory, events_of(console)})
+  return import_files({flags.files, flags.directory, events_of(console), flags.assume_world})
       .map([&](const ImportResult& result) {
         const std::string skipped = reasons_text(result.skipped);
         const std::string assumed = reasons_text(result.assumed);
@@ -55,6 +57,9 @@ Action declare_import(CLI::App& verb) {
   verb.add_option("-o,--output", flags->directory, "Directory of the native trace; a trace there is replaced")
       ->required()
       ->type_name("DIR");
+  verb.add_flag(
+      "--assume-world", flags->assume_world,
+      "Of one rank's profile: ranks that no file has make the same calls, as the ranks of the NCCL log do");
   return [flags](Console& console) { return import_verb(console, *flags); };
 }
 

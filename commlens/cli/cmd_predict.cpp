@@ -39,9 +39,7 @@ PredictionView view_of(const PredictFlags& flags) {
   view.iteration = flags.iteration;
   view.accounting = flags.accounting == "messages" ? Accounting::messages : Accounting::comms_logger;
   view.ranks_per_node = flags.layout.ranks_per_node();
-  if (flags.rank) {
-    view.rank = Rank{*flags.rank};
-  }
+  view.rank = rank_of(flags.rank);
   return view;
 }
 
@@ -54,6 +52,11 @@ Result<ExitCode> predict_one(Console& console, const PredictFlags& flags, const 
     return tl::unexpected(plan.error());
   }
   if (!flags.calls.empty()) {
+    if (flags.calls != "-") {
+      if (const Result<void> few = check_written_calls(*plan, request.view.rank, "--calls"); !few) {
+        return tl::unexpected(few.error());
+      }
+    }
     const Result<void> written = try_write_blocks(console, flags.calls, [&](const formats::TextSink& sink) {
       return write_calls(*plan, request.view.rank, sink, request.events);
     });
@@ -149,9 +152,7 @@ Action declare_predict(CLI::App& verb) {
       ->type_name("NAME|FILE");
   verb.add_option("--library", flags->library, "With --machine: nccl, rccl or mpi, and its release")
       ->type_name("NAME[:VERSION]");
-  verb.add_option("--rank", flags->rank, "Only this rank")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
-      ->type_name("R");
+  declare_rank(verb, flags->rank);
   verb.add_option("--calls", flags->calls,
                   "Write every call as JSON Lines; - is standard output, .gz compresses")
       ->type_name("FILE");

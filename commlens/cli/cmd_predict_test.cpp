@@ -1,4 +1,5 @@
 // The head of `predict`, and errors about files that are missing or no configuration.
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,42 @@ TEST(CommandPredict, TheErrorForAnUnknownConfigurationMentionsTheSuffixOfToml) {
   const ScratchDirectory scratch;
   const std::string file = scratch.write("case.cfg", "framework = \"deepspeed\"\nranks = 4\n");
   EXPECT_NE(run_with({"predict", file}).err.find("TOML in a file named *.toml"), std::string::npos);
+}
+
+TEST(CommandPredict, ShowsThePapersEquationsOfJobsThatTheyDescribe) {
+  const auto has = [](const std::vector<std::string>& arguments, const char* formula) {
+    return run_with(arguments).out.find(formula) != std::string::npos;
+  };
+  const std::vector<std::string> dense = {"predict", "19M", "--framework", "megatron",
+                                          "--ranks", "4",   "--tp",        "2"};
+  std::vector<std::string> with_context = dense;
+  with_context.insert(with_context.end(), {"--cp", "2"});
+  for (const char* const formula : {"2 P (d-1)/d", "(12L + 2) b s h (t-1)/t"}) {
+    EXPECT_TRUE(has(dense, formula));
+    EXPECT_FALSE(has(with_context, formula));
+  }
+  EXPECT_FALSE(has({"predict", "megatron/mixtral-8x7b"}, "the paper's formula"));
+}
+
+// Each of 102,400 ranks names the 102,400 of its group in hundreds of lines: petabytes. Of one rank it is a
+// gigabyte and a half; a thousand iterations of it are too many too.
+TEST(CommandPredict, WritesNoFileThatWouldFillADisk) {
+  const ScratchDirectory directory;
+  const std::string file = directory.path("calls.jsonl");
+  std::vector<std::string> job = {"predict", "1.3B", "--ranks", "102400", "--zero", "3", "--calls", file};
+  const Outcome refused = run_with(job);
+  EXPECT_EQ(refused.code, ExitCode::bad_input);
+  EXPECT_NE(refused.err.find("--calls: the calls of 102,400 ranks would take about "), std::string::npos)
+      << refused.err;
+  EXPECT_NE(
+      refused.err.find(" GB, and a file gets at most 20; choose one rank with --rank, lower --iterations, or "
+                       "write to standard output\n"),
+      std::string::npos)
+      << refused.err;
+  job.insert(job.end(), {"--rank", "7", "--iterations", "1000"});
+  EXPECT_NE(run_with(job).err.find("--calls: the calls of rank 7 would take about "), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_EQ(run_with({"predict", "19M", "--ranks", "2", "--calls", file}).code, ExitCode::done);
 }
 
 }  // namespace

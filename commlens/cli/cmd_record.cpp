@@ -28,6 +28,7 @@ struct RecordFlags {
   std::string directory = "commlens-trace";
   std::string mpi;
   std::string nccl;
+  bool call_sites = false;
   bool no_summary = false;
   std::vector<std::string> command;
 };
@@ -54,7 +55,7 @@ void show_job(Console& console, const RecordedJob& job, bool has_summary) {
 }
 
 Result<ExitCode> record_verb(Console& console, const RecordFlags& flags) {
-  return record({flags.command, flags.directory, flags.mpi, flags.nccl, events_of(console)})
+  return record({flags.command, flags.directory, flags.mpi, flags.nccl, events_of(console), flags.call_sites})
       .map([&](const RecordResult& result) {
         // Standard output belongs to the program that was recorded.
         Console own{console.err, console.err, console.err_is_terminal ? console.style : TextStyle{}, false};
@@ -82,6 +83,8 @@ Action declare_record(CLI::App& verb) {
           "standing before either library")
       ->check(CLI::IsMember({"profiler", "shim"}))
       ->excludes("--mpi");
+  verb.add_flag("--call-sites", flags->call_sites,
+                "Record also where the program makes its calls, for summary --call-sites");
   verb.add_flag("--no-summary", flags->no_summary, "Say only where the trace is and what recording cost");
   verb.add_option("COMMAND", flags->command, "What to run, after --")->required();
   return [flags](Console& console) { return record_verb(console, *flags); };

@@ -21,6 +21,7 @@ struct ReportFlags {
   std::vector<std::string> arguments;
   std::string framework;
   std::string iterations;
+  std::optional<std::int64_t> rank;
   std::int64_t ranks_per_node = 0;
   LayoutFlags layout;
   std::string title;
@@ -30,8 +31,9 @@ struct ReportFlags {
 };
 
 Result<ExitCode> report_verb(Console& console, const ReportFlags& flags) {
-  const Result<void> usable = check_page_place(flags.file, flags.arguments, flags.force).and_then([&] {
-    return check_figures_place(flags.data, flags.arguments);
+  const std::vector<std::string> files = all_files_of(flags.arguments);
+  const Result<void> usable = check_page_place(flags.file, files, flags.force).and_then([&] {
+    return check_figures_place(flags.data, files);
   });
   if (!usable) {
     return tl::unexpected(usable.error());
@@ -44,8 +46,9 @@ Result<ExitCode> report_verb(Console& console, const ReportFlags& flags) {
   if (!overrides) {
     return tl::unexpected(overrides.error());
   }
-  const Result<ReportPage> page = report({flags.arguments, flags.framework, *overrides, *range,
-                                          flags.ranks_per_node, flags.title, events_of(console)});
+  const Result<ReportPage> page =
+      report({flags.arguments, flags.framework, *overrides, *range, flags.ranks_per_node, flags.title,
+              events_of(console), rank_of(flags.rank)});
   if (!page) {
     return tl::unexpected(page.error());
   }
@@ -67,9 +70,8 @@ Action declare_report(CLI::App& verb) {
   const auto flags = std::make_shared<ReportFlags>();
   verb.footer(k_report_examples);
   verb.add_option("TRACE|CONFIG", flags->arguments,
-                  "Traces, files that import reads, and configurations (these are predicted); two are set "
-                  "against each "
-                  "other")
+                  "Traces, files that import reads, and configurations (these are predicted; "
+                  "MODEL+ds_config.json: several files); two are set against each other")
       ->required();
   verb.add_option("-o,--output", flags->file, "Write the page to this file; - is standard output")
       ->type_name("FILE")
@@ -79,6 +81,7 @@ Action declare_report(CLI::App& verb) {
   verb.add_option("--title", flags->title, "Title of the page")->type_name("TEXT");
   verb.add_flag("--force", flags->force, "Overwrite a file that is no report");
   declare_iteration(verb, flags->iterations, "Only these (-1 is initialisation)");
+  declare_rank(verb, flags->rank);
   verb.add_option("--framework", flags->framework,
                   "Whose rules predict a configuration; NAME,NAME for one each")
       ->type_name("NAME");

@@ -17,7 +17,8 @@ constexpr const char* k_summary_examples = R"(Examples:
   commlens summary run.log --format csv
   commlens summary trace/ --rank 0 --iteration 1-
   commlens summary trace/ --by phase,iteration
-  commlens summary trace/ --by size --link-bandwidth 25)";
+  commlens summary trace/ --by size --link-bandwidth 25
+  commlens summary trace/ --call-sites)";
 
 struct SummaryFlags {
   std::string trace;
@@ -26,6 +27,7 @@ struct SummaryFlags {
   std::int64_t ranks_per_node = 0;
   std::vector<std::string> by;
   std::optional<double> link_gb_per_s;
+  bool call_sites = false;
   bool sizes = false;
   bool no_stragglers = false;
   OutputFlags output;
@@ -36,13 +38,12 @@ struct SummaryFlags {
 SummaryRequest request_of(const SummaryFlags& flags, Console& console) {
   SummaryRequest request;
   request.trace = flags.trace;
-  if (flags.rank) {
-    request.options.rank = Rank{*flags.rank};
-  }
+  request.options.rank = rank_of(flags.rank);
   request.options.ranks_per_node = flags.ranks_per_node;
   request.options.by_phase = flags.is_by("phase");
   request.options.by_iteration = flags.is_by("iteration");
   request.options.by_size = flags.is_by("size");
+  request.options.by_site = flags.call_sites;
   request.with_timing = !flags.sizes && flags.output.kind() != Format::csv;
   request.with_stragglers = !flags.no_stragglers;
   request.most_calls = flags.output.kind() == Format::json ? k_most_calls_in_memory : k_most_calls_for_totals;
@@ -83,9 +84,7 @@ Action declare_summary(CLI::App& verb) {
   verb.footer(k_summary_examples);
   verb.add_option("TRACE", flags->trace, "A native trace, or a file that import reads; - is standard input")
       ->required();
-  verb.add_option("--rank", flags->rank, "Only this rank")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999'999}))
-      ->type_name("R");
+  declare_rank(verb, flags->rank);
   declare_iteration(verb, flags->iterations, "Only these (-1 is initialisation)");
   verb.add_option(
           "--by", flags->by,
@@ -101,6 +100,9 @@ Action declare_summary(CLI::App& verb) {
                   "Split wire bytes into those within and between nodes")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
       ->type_name("N");
+  verb.add_flag(
+      "--call-sites", flags->call_sites,
+      "Split the rows by where the program made its calls (record --call-sites): function, file and line");
   verb.add_flag("--sizes", flags->sizes, "Only the distribution of message sizes");
   verb.add_flag("--no-stragglers", flags->no_stragglers,
                 "Do not match the calls of the ranks to see who waited for whom, which takes time");

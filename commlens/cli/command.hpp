@@ -1,10 +1,13 @@
 #pragma once
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "commlens/base/rank.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/cli/console.hpp"
 
@@ -56,6 +59,11 @@ Action declare_help_files(CLI::App& verb);
 /// Adds --iteration FIRST-[LAST] to a verb that reads traces. (--iterations N is the number of them, in verbs
 /// that predict; here it is the flag's name of before.)
 void declare_iteration(CLI::App& verb, std::string& range, const std::string& help);
+
+/// Adds --rank R to a verb: the calls of this rank alone. `what` ends the help text.
+void declare_rank(CLI::App& verb, std::optional<std::int64_t>& rank, const std::string& what = "");
+/// The rank that was given.
+std::optional<Rank> rank_of(const std::optional<std::int64_t>& given);
 
 /// Adds --format and -o to a verb.
 void declare_output(CLI::App& verb, OutputFlags& flags);

@@ -158,6 +158,44 @@ TEST_F(Hints, NamesOfOtherProgramsAreKnown) {
             "commlens: there is no option --seq-len; see commlens summary --help\n");
 }
 
+// The names of other programs in every verb that takes a configuration; `search` says how many GPUs.
+TEST_F(Hints, NamesOfOtherProgramsAreKnownToEveryVerb) {
+  const std::vector<Words> verbs = {{"predict", "19M"}, {"train", "19M"},  {"compare", "19M", "19M"},
+                                    {"report", "19M"},  {"export", "19M"}, {"simulate", "19M"},
+                                    {"advise", "19M"},  {"search", "19M"}};
+  for (const Words& verb : verbs) {
+    const bool searches = verb.front() == "search";
+    const std::string nodes =
+        searches ? "--gpus (nodes x GPUs of a node)" : "--ranks (nodes x GPUs of a node)";
+    const bool splits = verb.front() == "predict" || verb.front() == "report" || verb.front() == "advise";
+    std::vector<std::pair<std::string, std::string>> meant = {
+        {"--nnodes", nodes},
+        {"--seq-len", "--seq"},
+        {"--global-batch-size", "--global-batch"},
+        {"--nproc-per-node", splits ? "--gpus-per-node (all GPUs: --ranks)" : nodes}};
+    if (searches) {  // which chooses the degrees
+      meant.push_back({"--bf16", "--precision bf16"});
+    } else {
+      meant.insert(meant.end(), {{"--bf16", "--dtype bf16"}, {"--tensor-model-parallel-size", "--tp"}});
+    }
+    for (const auto& [name, flag] : meant) {
+      Words command = verb;
+      command.insert(command.end(), {name, "4"});
+      const Outcome outcome = run_with(command);
+      EXPECT_EQ(outcome.code, ExitCode::bad_input);
+      EXPECT_EQ(outcome.err, "commlens: there is no option " + name + "; did you mean " + flag +
+                                 "?; see commlens " + verb.front() + " --help\n");
+    }
+  }
+}
+
+TEST_F(Hints, RankMeansTheSameInEveryVerb) {
+  const std::regex line("--rank R[^\n]* Only this rank");
+  for (const char* const verb : {"predict", "summary", "compare", "report", "export"}) {
+    EXPECT_TRUE(std::regex_search(run_with({verb, "--help"}).out, line)) << verb;
+  }
+}
+
 TEST_F(Hints, IterationChoosesAndIterationsCounts) {
   const std::string calls = directory_.path("calls.jsonl");
   EXPECT_EQ(run_with({"predict", "19M", "--ranks", "2", "--iterations", "3", "--calls", calls}).code,

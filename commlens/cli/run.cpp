@@ -30,13 +30,27 @@ ExitCode refuse_verb(Console& console, std::string_view verb) {
                                                   : fmt::format("did you mean {}?", near)));
 }
 
+/// Whether an error is about what the verb does not have: also where what is required lacks besides, for that
+/// may be what the unknown option was to be.
+bool is_about_extras(const CLI::ParseError& error, const CLI::App& verb) {
+  const std::vector<std::string> extras = verb.remaining();
+  const bool has_option = std::any_of(extras.begin(), extras.end(), [](const std::string& extra) {
+    return extra.size() > 1 && extra.front() == '-';
+  });
+  return error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
+         (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) && has_option);
+}
+
 /// "--sequ: unknown option; did you mean --seq?"
 std::string unknown_argument(const CLI::App& verb) {
   const std::vector<std::string> extras = verb.remaining();
   if (extras.empty()) {
     return "an argument was not expected";
   }
-  const std::string& extra = extras.front();
+  const auto option = std::find_if(extras.begin(), extras.end(), [](const std::string& extra) {
+    return extra.size() > 1 && extra.front() == '-';
+  });
+  const std::string& extra = option == extras.end() ? extras.front() : *option;
   if (extra.size() < 2 || extra[0] != '-') {
     return fmt::format("'{}' was not expected", extra);
   }
@@ -100,6 +114,17 @@ void declare_iteration(CLI::App& verb, std::string& range, const std::string& he
   verb.add_option("--iterations", range)->group("");
 }
 
+void declare_rank(CLI::App& verb, std::optional<std::int64_t>& rank, const std::string& what) {
+  constexpr std::int64_t highest = 999'999'999;
+  verb.add_option("--rank", rank, "Only this rank" + what)
+      ->check(CLI::Range(std::int64_t{0}, highest))
+      ->type_name("R");
+}
+
+std::optional<Rank> rank_of(const std::optional<std::int64_t>& given) {
+  return given ? std::optional(Rank{*given}) : std::nullopt;
+}
+
 std::vector<Action> declare_verbs(CLI::App& program, const std::function<bool(std::string_view)>& is_wanted) {
   std::vector<Action> actions;
   for (const Command& command : commands()) {
@@ -142,9 +167,9 @@ ExitCode run(const std::vector<std::string>& arguments, Console& console) {
     return ExitCode::done;
   } catch (const CLI::ParseError& error) {
     const std::vector<CLI::App*> chosen = app.get_subcommands();
-    const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+    const CLI::App& verb = chosen.empty() ? app : *chosen.front();
     const std::string what =
-        extra ? unknown_argument(chosen.empty() ? app : *chosen.front()) : std::string(error.what());
+        is_about_extras(error, verb) ? unknown_argument(verb) : std::string(error.what());
     return refuse(console, fmt::format("{}; see commlens {}--help", what,
                                        chosen.empty() ? "" : chosen.front()->get_name() + " "));
   }

@@ -82,7 +82,7 @@ TEST(Sweep, AddsItsColumnsAtTheEndOfTheCsv) {
   const std::string head = text.substr(0, text.find('\n'));
   EXPECT_TRUE(
       head.ends_with(",verified,reason,sequences_per_iteration,wire_bytes_per_sequence_all_ranks,"
-                     "message_bytes_per_rank,unverified"))
+                     "message_bytes_per_rank,unverified,memory_bytes_per_rank"))
       << head;
   // 145 x 2 x 7 x 2048 x 2048 x 2
   EXPECT_NE(text.rfind(",true,,64,17028874240,"), std::string::npos) << text;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
+#include "commlens/base/sums.hpp"
+#include "commlens/compare/canonical.hpp"
 #include "commlens/compare/differences.hpp"
 #include "commlens/compare/match.hpp"
 #include "commlens/compare/scope.hpp"
@@ -73,7 +76,29 @@ class Comparer {
       for (const ReduceOpDifference& difference : matching.reduce_ops) {
         add(difference, ranks);
       }
+      for (const CountedCalls& counted : matching.counted) {
+        add(counted, segment.ranks);
+      }
     }
+  }
+
+  void add(const CountedCalls& more, RankRange ranks) {
+    const CommOp& op = a_.op(more.a);
+    Axis axis = axis_of(a_, op, b_.groups.mesh(), ranks.first);
+    if (axis == Axis::unknown) {
+      axis = axis_of(b_, b_.op(more.b), a_.groups.mesh(), ranks.first);
+    }
+    const std::int64_t size = a_.groups.size(op.group);
+    const auto found = std::find_if(
+        result_.counted_sizes.begin(), result_.counted_sizes.end(), [&](const CountedSizes& one) {
+          return one.kind == op.kind && one.axis == axis && one.group_size == size;
+        });
+    CountedSizes& sum = found == result_.counted_sizes.end()
+                            ? result_.counted_sizes.emplace_back(CountedSizes{op.kind, axis, size, 0, {}, {}})
+                            : *found;
+    sum.calls += more.calls * ranks.count();
+    sum.message_a = saturating_sum(sum.message_a, saturating_product(more.message_a, ranks.count()));
+    sum.message_b = saturating_sum(sum.message_b, saturating_product(more.message_b, ranks.count()));
   }
 
   void add(const ReduceOpDifference& more, std::int64_t ranks) {
@@ -117,6 +142,12 @@ std::int64_t Comparison::other_reduce_op() const {
     calls += difference.calls;
   }
   return calls;
+}
+
+bool CountedSizes::are_apart() const {
+  const auto a = static_cast<double>(message_a.value);
+  const auto b = static_cast<double>(message_b.value);
+  return std::abs(a - b) > k_counted_tolerance * std::max(a, b);
 }
 
 std::string_view name_of(Verdict verdict) {

@@ -51,6 +51,20 @@ struct ReduceOpDifference {
   std::int64_t calls = 0;  // over all ranks and iterations compared
 };
 
+/// Equal calls whose sizes depend on data (Match::count): only their number was compared.
+struct CountedSizes {
+  CommKind kind = CommKind::all_to_all;
+  Axis axis = Axis::unknown;
+  std::int64_t group_size = 0;
+  std::int64_t calls = 0;  // over all ranks and iterations compared
+  Bytes message_a;         // of all of them
+  Bytes message_b;
+  /// Whether the mean sizes are further apart than k_counted_tolerance: data make single sizes, and settings
+  /// (how many experts a token goes to, their capacity) the mean.
+  bool are_apart() const;
+};
+constexpr double k_counted_tolerance = 0.05;
+
 struct Comparison {
   std::vector<Iteration> iterations;  // compared
   std::int64_t ranks = 0;             // compared
@@ -69,6 +83,7 @@ struct Comparison {
   std::int64_t ranks_only_b = 0;
   std::vector<Difference> differences;         // most bytes first
   std::vector<ReduceOpDifference> reduce_ops;  // of exact calls; reported, they make no difference
+  std::vector<CountedSizes> counted_sizes;     // of equal calls; they make no difference
   std::int64_t other_reduce_op() const;        // calls of `reduce_ops`
   bool equal() const { return size == 0 && missing == 0 && extra == 0; }
 };

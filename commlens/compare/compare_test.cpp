@@ -165,6 +165,32 @@ TEST(Compare, DataDependentCallsMatchOnCount) {
   EXPECT_EQ(fewer.missing, 2);
 }
 
+// 2 ranks, 2 calls of fp32: expected 4 x 100 x 4 bytes; the one recording has 2 x (90 + 130) x 4 of them,
+// which is 1 / 11 more, the other 2 x (95 + 105) x 4, the same.
+TEST(Compare, SaysWhereTheMeanSizesOfCallsByCountAreApart) {
+  const std::vector<Call> expected = {{CommKind::all_to_all, 100, 0, Match::count},
+                                      {CommKind::all_to_all, 100, 0, Match::count}};
+  const Comparison apart = must_compare(
+      predicted(2, expected), recorded(2, {{CommKind::all_to_all, 90}, {CommKind::all_to_all, 130}}));
+  ASSERT_EQ(apart.counted_sizes.size(), 1U);
+  const CountedSizes& sizes = apart.counted_sizes.front();
+  EXPECT_EQ(sizes.kind, CommKind::all_to_all);
+  EXPECT_EQ(sizes.axis, Axis::dp);
+  EXPECT_EQ(sizes.group_size, 2);
+  EXPECT_EQ(sizes.calls, 4);
+  EXPECT_EQ(sizes.message_a, Bytes{1600});
+  EXPECT_EQ(sizes.message_b, Bytes{1760});
+  EXPECT_TRUE(sizes.are_apart());
+  EXPECT_TRUE(apart.equal());
+  const Comparison alike = must_compare(
+      predicted(2, expected), recorded(2, {{CommKind::all_to_all, 95}, {CommKind::all_to_all, 105}}));
+  ASSERT_EQ(alike.counted_sizes.size(), 1U);
+  EXPECT_FALSE(alike.counted_sizes.front().are_apart());
+  EXPECT_TRUE(
+      must_compare(recorded(1, {{CommKind::all_to_all, 90}}), recorded(1, {{CommKind::all_to_all, 90}}))
+          .counted_sizes.empty());
+}
+
 TEST(Compare, CallsByCountHaveTheSameElementType) {
   const Trace a = predicted(1, {{CommKind::all_to_all, 100, 0, Match::count, DType::fp16},
                                 {CommKind::all_to_all, 100, 0, Match::count, DType::fp32}});

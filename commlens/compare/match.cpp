@@ -4,6 +4,9 @@
 #include <cmath>
 #include <map>
 
+#include "commlens/base/sums.hpp"
+#include "commlens/comm/volume.hpp"
+
 namespace commlens {
 namespace {
 
@@ -43,10 +46,11 @@ Matcher::Alike Matcher::alike(const CommOp& op, Nearness nearness) {
   return {op.dtype, 0};
 }
 
-/// Removes pairs of calls that are alike, the first ones of each list; returns how many pairs.
-std::int64_t Matcher::cancel(std::vector<OpId>& left, std::vector<OpId>& right, Nearness nearness) const {
+/// Removes pairs of calls that are alike, the first ones of each list, and adds them to `counted`.
+void Matcher::cancel(std::vector<OpId>& left, std::vector<OpId>& right, Nearness nearness,
+                     CountedCalls& counted) const {
   if (left.empty() || right.empty()) {
-    return 0;
+    return;
   }
   using Calls = std::map<Alike, std::int64_t>;
   Calls left_calls;
@@ -57,22 +61,27 @@ std::int64_t Matcher::cancel(std::vector<OpId>& left, std::vector<OpId>& right, 
   for (const OpId op : right) {
     ++right_calls[alike(b_.trace.op(op), nearness)];
   }
-  std::int64_t pairs = 0;
   for (auto& [like, calls] : left_calls) {
     calls = right_calls[like] = std::min(calls, right_calls[like]);
-    pairs += calls;
+    counted.calls += calls;
   }
-  const auto remove = [&](const Trace& trace, Calls& calls, std::vector<OpId>& from) {
-    from.erase(std::remove_if(from.begin(), from.end(),
-                              [&](OpId op) { return calls[alike(trace.op(op), nearness)]-- > 0; }),
-               from.end());
+  const auto remove = [&](const Trace& trace, Calls& calls, std::vector<OpId>& from, OpId& example,
+                          Bytes& message) {
+    const auto is_paired = [&](OpId op) {
+      const bool is_one = calls[alike(trace.op(op), nearness)]-- > 0;
+      if (is_one) {
+        example = op;
+        message = saturating_sum(message, message_bytes(trace.op(op)));
+      }
+      return is_one;
+    };
+    from.erase(std::remove_if(from.begin(), from.end(), is_paired), from.end());
   };
   for (auto& [like, calls] : right_calls) {
     calls = left_calls.count(like) > 0 ? calls : 0;
   }
-  remove(a_.trace, left_calls, left);
-  remove(b_.trace, right_calls, right);
-  return pairs;
+  remove(a_.trace, left_calls, left, counted.a, counted.message_a);
+  remove(b_.trace, right_calls, right, counted.b, counted.message_b);
 }
 
 std::size_t Matcher::KeyHash::operator()(const Key& key) const {
@@ -260,9 +269,15 @@ Matching Matcher::match(const IterationCalls& a, const IterationCalls& b) {
     Leftovers& l = a_.leftovers[bucket];
     Leftovers& r = b_.leftovers[bucket];
     // Where there are more calls on one side, those that are left have sizes that the other one lacks.
+    CountedCalls counted;
     for (const Nearness nearness : {Nearness::same_size, Nearness::same_magnitude, Nearness::any_size}) {
-      matching.exact += cancel(l.by_count, r.fixed, nearness) + cancel(l.fixed, r.by_count, nearness) +
-                        cancel(l.by_count, r.by_count, nearness);
+      cancel(l.by_count, r.fixed, nearness, counted);
+      cancel(l.fixed, r.by_count, nearness, counted);
+      cancel(l.by_count, r.by_count, nearness, counted);
+    }
+    if (counted.calls > 0) {
+      matching.exact += counted.calls;
+      matching.counted.push_back(counted);
     }
     l.fixed.insert(l.fixed.end(), l.by_count.begin(), l.by_count.end());
     r.fixed.insert(r.fixed.end(), r.by_count.begin(), r.by_count.end());

@@ -22,12 +22,23 @@ struct Pair {
   std::int64_t times = 0;
 };
 
+/// Calls of one op and group that were matched by their number, since their sizes depend on data, and the
+/// message bytes that each side has in them.
+struct CountedCalls {
+  OpId a{};  // one of them
+  OpId b{};
+  std::int64_t calls = 0;
+  Bytes message_a;
+  Bytes message_b;
+};
+
 /// Two multisets of calls compared with each other.
 struct Matching {
   std::int64_t exact = 0;
   bool same_order = true;                      // meaningful if all calls are matched
   std::vector<Pair> leftover;                  // size pairs, missing and extra calls
   std::vector<ReduceOpDifference> reduce_ops;  // of one rank
+  std::vector<CountedCalls> counted;
 };
 
 /// Matches the calls of one rank in one iteration (multisets of op, dtype, sizes, group and root or peer,
@@ -82,7 +93,8 @@ class Matcher {
   enum class Nearness : std::uint8_t { same_size, same_magnitude, any_size };
   using Alike = std::pair<DType, std::int64_t>;
   static Alike alike(const CommOp& op, Nearness nearness);
-  std::int64_t cancel(std::vector<OpId>& left, std::vector<OpId>& right, Nearness nearness) const;
+  void cancel(std::vector<OpId>& left, std::vector<OpId>& right, Nearness nearness,
+              CountedCalls& counted) const;
   /// The keys and buckets of an iteration's calls, ascending. A rank may have many keys, different ones in
   /// each iteration: the time per iteration depends on its own keys only.
   std::vector<std::uint32_t> keys_of(const IterationCalls& a, const IterationCalls& b);

@@ -165,7 +165,8 @@ VersionChoice choose_version(std::span<const KnownVersion> known, std::size_t de
     return {default_index, VersionMatch::recorded};
   }
   for (std::size_t index = 0; index < known.size(); ++index) {
-    if (is_recorded(named, known[index].recorded)) {
+    const bool is_row = named == known[index].name && !known[index].recorded.empty();
+    if (is_row || is_recorded(named, known[index].recorded)) {
       return {index, VersionMatch::recorded};
     }
   }

@@ -113,6 +113,8 @@ TEST(ChooseVersion, TakesTheNearestOlderOfLines) {
                       {"2.8.0-rc3", {1, nearest_older}},
                       {"2.8.0", {2, recorded}},
                       {"2.8.0.post1", {2, in_range}},
+                      {"2.8", {2, recorded}},  // the name of the row
+                      {"2.10-2.11", {4, recorded}},
                       {"2.9.0rc1", {2, nearest_older}},
                       {"2.9.1", {3, recorded}},
                       {"2.9.1a0+git7c98e70", {3, in_range}},

@@ -119,6 +119,27 @@ std::string reduce_ops_text(const Comparison& comparison) {
   return kinds.empty() ? "" : fmt::format("reduce op, which makes no difference: {}\n", kinds);
 }
 
+Bytes mean_of(Bytes sum, std::int64_t calls) { return {sum.value / std::max<std::int64_t>(calls, 1)}; }
+
+/// Of calls whose sizes depend on data, those whose mean sizes are apart.
+std::string counted_text(const Comparison& comparison) {
+  std::string text;
+  for (const CountedSizes& sizes : comparison.counted_sizes) {
+    if (sizes.are_apart()) {
+      text += fmt::format(
+          "sizes that depend on data, of which only the number of calls was compared: {} {}, {} calls, in "
+          "the mean {} "
+          "in A and {} in B{}\n",
+          name_of(sizes.kind), group_text(sizes.kind, sizes.axis, sizes.group_size), with_commas(sizes.calls),
+          to_text(mean_of(sizes.message_a, sizes.calls)), to_text(mean_of(sizes.message_b, sizes.calls)),
+          sizes.kind == CommKind::all_to_all
+              ? "; do both route tokens to as many experts, with the same capacity?"
+              : "");
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string verdict_line(const Comparison& comparison, bool order_counts) {
@@ -150,6 +171,7 @@ std::string comparison_head(const Comparison& comparison, bool order_counts, con
         comparison.order_differs, comparison.ranks * static_cast<std::int64_t>(comparison.iterations.size()));
   }
   text += reduce_ops_text(comparison);
+  text += counted_text(comparison);
   text += not_compared(comparison);
   if (comparison.ignored > 0) {
     text += fmt::format("skipped: {} barriers and ignored calls of both sides\n", comparison.ignored);
@@ -244,6 +266,19 @@ Json reduce_ops_json(const Comparison& comparison) {
   return json;
 }
 
+Json counted_json(const Comparison& comparison) {
+  Json json = Json::array();
+  for (const CountedSizes& sizes : comparison.counted_sizes) {
+    json.push_back({{"op", name_of(sizes.kind)},
+                    {"axis", name_of(sizes.axis)},
+                    {"group_size", sizes.group_size},
+                    {"calls_all_ranks", sizes.calls},
+                    {"mean_message_bytes_a", mean_of(sizes.message_a, sizes.calls).value},
+                    {"mean_message_bytes_b", mean_of(sizes.message_b, sizes.calls).value}});
+  }
+  return json;
+}
+
 }  // namespace
 
 Json comparison_json(const Comparison& comparison, bool order_counts) {
@@ -262,6 +297,7 @@ Json comparison_json(const Comparison& comparison, bool order_counts) {
           {"order_counts", order_counts},
           {"reordered_sequences", comparison.order_differs},
           {"reduce_ops", reduce_ops_json(comparison)},
+          {"counted_sizes", counted_json(comparison)},
           {"iterations_only_a", comparison.only_a},
           {"iterations_only_b", comparison.only_b},
           {"rank_count_only_a", comparison.ranks_only_a},

@@ -55,6 +55,23 @@ TEST(VerdictLine, SaysEqualOrWhatDiffers) {
       "-1 to 2)");
 }
 
+// 1,600 and 1,760 bytes in 4 calls are 400 and 440 in the mean; those of the other group are equal.
+TEST(ComparisonText, SaysWhichSizesThatDependOnDataAreApart) {
+  Comparison comparison = equal_sides();
+  comparison.counted_sizes = {{CommKind::all_to_all, Axis::dp, 2, 4, Bytes{1600}, Bytes{1760}},
+                              {CommKind::broadcast, Axis::dp, 4, 4, Bytes{1600}, Bytes{1600}}};
+  const std::string text = comparison_text(comparison, false, {}, 0);
+  EXPECT_NE(
+      text.find("only the number of calls was compared: all_to_all dp x2, 4 calls, in the mean 400 B in A "
+                "and 440 B in B; do both route tokens to as many experts, with the same capacity?\n"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("broadcast"), std::string::npos) << text;
+  const auto json = comparison_json(comparison, false);
+  EXPECT_EQ(json["counted_sizes"][0]["mean_message_bytes_b"], 440);
+  EXPECT_EQ(json["counted_sizes"].size(), 2U);
+}
+
 TEST(VerdictLine, OrderCountsOnlyWhenAsked) {
   Comparison comparison = equal_sides();
   comparison.order_differs = 2;

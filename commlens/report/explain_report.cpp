@@ -152,7 +152,15 @@ std::string explained_differences_text(const std::vector<Difference>& difference
                [](const Difference& difference) { return !difference.cause.empty(); });
   text += explained.empty() ? "" : "\n" + differences_text(explained, style, most);
   if (!explanation.unexplained_calls.empty()) {
-    text += "\n" + in_colour("unexplained: calls that no rule accounts for", Colour::red, style) + "\n" +
+    const std::vector<Difference>& rest = explanation.unexplained_calls;
+    // Those of a known cause are left of a second step, from the prediction with other settings.
+    const bool has_rules = std::any_of(
+        rest.begin(), rest.end(), [](const Difference& difference) { return !difference.cause.empty(); });
+    const char* const title =
+        has_rules ? "unexplained: what still differs with the settings above; a rule that is named "
+                    "predicts such a call, of another size or number"
+                  : "unexplained: calls that no rule accounts for";
+    text += "\n" + in_colour(wrapped(title, style), Colour::red, style) + "\n" +
             differences_text(explanation.unexplained_calls, style, 0);
   }
   return text;

@@ -29,6 +29,15 @@ Cell smallest_cell(const SummaryTables& tables, const SummaryRow& row) {
   return tables.by_size ? Cell(row.smallest).shown(with_commas(row.smallest.value)) : Cell(row.smallest);
 }
 
+/// Empty where the trace does not say it.
+Cell site_cell(const SummaryTables& tables, const SummaryRow& row) {
+  if (!row.site || *row.site == NameId{}) {
+    return or_dash(Cell());
+  }
+  const auto found = tables.sites.find(*row.site);
+  return found == tables.sites.end() ? tables.trace.names.text(*row.site) : found->second;
+}
+
 std::optional<double> link_share(const SummaryTables& tables, const SummaryRow& row) {
   if (!tables.link || !row.bus_bandwidth) {
     return std::nullopt;
@@ -75,7 +84,7 @@ nanoseconds time_of(const std::vector<SummaryRow>& rows) {
 std::vector<Column> row_columns() {
   return concatenated(
       call_columns(),
-      columns({"calls_all_ranks", "smallest_message_bytes", "largest_message_bytes",
+      columns({"site", "calls_all_ranks", "smallest_message_bytes", "largest_message_bytes",
                "message_bytes_all_ranks", "wire_bytes_all_ranks", "wire_inter_node_bytes_all_ranks", "phase",
                "iteration"}),
       time_columns("", "time"),
@@ -87,8 +96,8 @@ Cells row_cells(const SummaryTables& tables, const SummaryRow& row, Bytes messag
   const bool knows_mean = row.knows_wire() && tables.ranks > 0;
   return concatenated(
       call_cells(tables.trace, row.kind, row.name, row.axis, row.group_size),
-      Cells{row.calls, smallest_cell(tables, row), row.largest, row.message, wire_cell(row),
-            or_dash(row.knows_wire_inter_node() ? Cell(row.wire_inter_node) : Cell()),
+      Cells{site_cell(tables, row), row.calls, smallest_cell(tables, row), row.largest, row.message,
+            wire_cell(row), or_dash(row.knows_wire_inter_node() ? Cell(row.wire_inter_node) : Cell()),
             row.phase ? Cell(name_of(*row.phase)) : Cell(),
             row.iteration ? iteration_cell(*row.iteration) : Cell()},
       time_cells(row.time),
@@ -172,6 +181,9 @@ Table summary_table(const SummaryTables& tables) {
   if (!has_rows || !tables.rows.front().iteration) {
     table.remove({"iteration"});
   }
+  if (!has_rows || !tables.rows.front().site) {
+    table.remove({"site"});
+  }
   if (!tables.link) {
     table.remove({"bus_share_of_link"});
   }
@@ -209,6 +221,16 @@ std::string sizes_text(const SummaryTables& tables, const TextStyle& style) {
        Column{.key = "time_ns_all_ranks", .drop_first = 3}, "p50_ns", "p95_ns",
        Column{.key = "algorithm_bandwidth_bytes_per_s", .drop_first = 1}, "bus_bandwidth_bytes_per_s",
        "bus_share_of_link", "wire_inter_node_bytes_all_ranks"});
+  return table.text_with_hidden(style) + wrapped(exactness_text(tables.rows), style);
+}
+
+std::string call_sites_text(const SummaryTables& tables, const TextStyle& style) {
+  const Table table = summary_table(tables).picked(
+      {"site", "op", Column{.key = "group_size", .align = Column::Align::left}, "phase", "iteration",
+       Column{.key = "smallest_message_bytes", .drop_first = 2},
+       Column{.key = "largest_message_bytes", .drop_first = 3}, "calls_all_ranks", "message_bytes_all_ranks",
+       Column{.key = "share_of_message_bytes", .drop_first = 4}, "time_ns_all_ranks", "share_of_time",
+       Column{.key = "p50_ns", .drop_first = 5}, Column{.key = "p95_ns", .drop_first = 1}});
   return table.text_with_hidden(style) + wrapped(exactness_text(tables.rows), style);
 }
 

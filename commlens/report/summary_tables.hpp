@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,10 +17,11 @@ namespace commlens {
 struct SummaryTables {
   const Trace& trace;  // names
   const std::vector<SummaryRow>& rows;
-  std::int64_t ranks = 0;              // that made the calls
-  bool by_node = false;                // show the part of the wire bytes between nodes
-  std::optional<BytesPerSecond> link;  // of a link, to compare bus bandwidth with
-  bool by_size = false;                // all calls of a row have messages of one size
+  std::int64_t ranks = 0;                 // that made the calls
+  bool by_node = false;                   // show the part of the wire bytes between nodes
+  std::optional<BytesPerSecond> link;     // of a link, to compare bus bandwidth with
+  bool by_size = false;                   // all calls of a row have messages of one size
+  std::map<NameId, std::string> sites{};  // how those of rows are shown
 };
 
 /// Calls, sizes, message and wire bytes of each row, and its share of the message bytes.
@@ -31,6 +33,9 @@ std::string times_text(const SummaryTables& tables, const TextStyle& style);
 
 /// What a call of each message size takes, and what it reaches: exact sizes, calls, quantiles, bandwidth.
 std::string sizes_text(const SummaryTables& tables, const TextStyle& style);
+
+/// Calls, bytes and times of each call site.
+std::string call_sites_text(const SummaryTables& tables, const TextStyle& style);
 
 /// Everything of each row.
 Table summary_table(const SummaryTables& tables);

@@ -243,6 +243,7 @@ constexpr OutputKey k_keys[] = {
     {"shortest_ns", "shortest", Unit::nanoseconds, k_call},
     {"side", "side"},
     {"simulated_s", "simulated", Unit::seconds},
+    {"site", "site"},
     {"skipped", "skipped"},
     {"slow", "slow"},
     {"slow_blocks", "slow blocks", Unit::count},

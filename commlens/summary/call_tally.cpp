@@ -86,6 +86,9 @@ OpFacts CallTally::facts_of(const Trace& tables, const CommOp& op) {
   if (options_.by_size) {
     key.size = message;
   }
+  if (options_.by_site) {
+    key.site = op.site;
+  }
   const auto [found, added] = key_rows_.try_emplace(key, static_cast<std::uint32_t>(keys_.size()));
   if (added) {
     keys_.push_back(key);
@@ -169,6 +172,7 @@ void CallTally::meet(const Trace& tables, OpId op, const Times* times) {
   RowKey key = keys_[facts.row];
   key.phase.reset();
   key.size.reset();
+  key.site.reset();
   if (tables.groups.size(facts.group) <= 0 || key.axis == Axis::self) {
     return;  // not known, or no other member to connect to
   }

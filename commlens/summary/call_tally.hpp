@@ -24,6 +24,7 @@ struct RowKey {
   std::int64_t group_size = 0;
   std::optional<Phase> phase;  // with SummaryOptions::by_phase
   std::optional<Bytes> size;   // of one call's message, with SummaryOptions::by_size
+  std::optional<NameId> site;  // with SummaryOptions::by_site
   friend auto operator<=>(const RowKey&, const RowKey&) = default;
 };
 

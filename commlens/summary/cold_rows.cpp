@@ -13,6 +13,7 @@ using std::chrono::nanoseconds;
 RowKey without_parts(RowKey key) {
   key.phase.reset();
   key.size.reset();
+  key.site.reset();
   return key;
 }
 

@@ -40,6 +40,7 @@ SummaryRow row_of(const RowKey& key, std::optional<Iteration> iteration, const R
   row.group_size = key.group_size;
   row.phase = key.phase;
   row.iteration = iteration;
+  row.site = key.site;
   row.calls = tally.calls;
   row.smallest = tally.smallest;
   row.largest = tally.largest;
@@ -64,7 +65,7 @@ void sort_rows(std::vector<SummaryRow>& rows) {
   }
   const auto order = [&](const SummaryRow& row) {
     return std::tuple(-message.at(op_and_group(row)).value, op_and_group(row), row.iteration, row.phase,
-                      row.smallest);
+                      row.site ? -row.message.value : 0, row.site, row.smallest);
   };
   std::sort(rows.begin(), rows.end(),
             [&](const SummaryRow& a, const SummaryRow& b) { return order(a) < order(b); });

@@ -25,6 +25,7 @@ struct SummaryOptions {
   bool by_phase = false;
   bool by_iteration = false;
   bool by_size = false;          // of single messages
+  bool by_site = false;          // where calls were made
   Bytes small_limit{64 * 1024};  // messages below are small
 };
 
@@ -36,6 +37,7 @@ struct SummaryRow {
   std::int64_t group_size = 0;
   std::optional<Phase> phase;          // with by_phase
   std::optional<Iteration> iteration;  // with by_iteration; k_unknown_iteration where the trace does not say
+  std::optional<NameId> site;          // with by_site; row 0 where the trace does not say
   std::int64_t calls = 0;
   Bytes smallest;  // message of one call; with by_size that of every call
   Bytes largest;

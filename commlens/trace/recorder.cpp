@@ -32,7 +32,7 @@ OpCache::Key key_of(const RecordedCall& call, Phase phase) {
           static_cast<std::uint64_t>(call.reduction) | static_cast<std::uint64_t>(call.algorithm) << 8 |
               static_cast<std::uint64_t>(call.protocol) << 16 |
               static_cast<std::uint64_t>(call.blocking ? 1 + int{*call.blocking} : 0) << 24 |
-              static_cast<std::uint64_t>(call.note) << 32};
+              static_cast<std::uint64_t>(call.note) << 32 | static_cast<std::uint64_t>(call.site) << 48};
 }
 
 StreamHeader header_of(Rank rank) {
@@ -212,6 +212,7 @@ std::uint32_t Recorder::State::new_number(const RecordedCall& call, const OpCach
     op.blocking = call.blocking;
     op.tag = tables.tag(call.tag);
     op.name = call.name;
+    op.site = NameId{call.site};
     op.note = call.note;
     const bool has_tag = call.tag.empty() || op.tag != TagId{};
     const std::optional<std::uint32_t> row = has_tag ? tables.op(op) : std::nullopt;

@@ -54,6 +54,7 @@ struct RecordedCall {
   Algorithm algorithm = Algorithm::unknown;
   Protocol protocol = Protocol::unknown;
   std::optional<bool> blocking;
+  std::uint16_t site = 0;  // where it was called: Recorder::name(), in so few bits that a call stays as small
   std::string_view tag;
   NameId name{};  // what the program called it: Recorder::name()
   NameId note{};  // what the record lacks: Recorder::name()
@@ -93,7 +94,8 @@ class Recorder {
   /// Communicators of the same members have numbers that all of them give; without, calls of several cannot
   /// be distinguished.
   GroupId group(const std::vector<Rank>& members, Axis axis, CommunicatorId communicator = k_no_communicator);
-  /// The id of a call's name or note in this rank's file; the same for the same text. At most 65,535 names.
+  /// The id of a call's name, site or note in this rank's file; the same for the same text. At most 65,535
+  /// names.
   NameId name(std::string_view text);
 
   /// Later calls carry these.

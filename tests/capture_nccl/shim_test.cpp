@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -76,6 +77,19 @@ TEST_P(NcclShim, RecordsTheReductionOfEachCall) {
   EXPECT_EQ(reductions.at("reduce 5"), Reduction::min);
   EXPECT_EQ(reductions.at("all_gather 64"), Reduction::unknown);
   EXPECT_EQ(reductions.at("broadcast 3"), Reduction::unknown);
+}
+
+// shim_calls.c is part of the one program and a library of the other.
+TEST_P(NcclShim, RecordsCallSitesOnDemand) {
+  const NcclJob job("COMMLENS_CALL_SITES=1 " + preloaded(program(GetParam()) + " four"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  const Trace trace = job.read();
+  const bool is_program = std::string_view(GetParam()) == "shim_program";
+  for (const CommOp& op : trace.ops()) {
+    const std::string& site = trace.names.text(op.site);
+    EXPECT_NE(site.find(is_program ? "/shim_program+0x" : "shim_calls.so+0x"), std::string::npos) << site;
+  }
+  EXPECT_FALSE(trace.ops().empty());
 }
 
 TEST_P(NcclShim, DistinguishesCommunicators) {

@@ -240,6 +240,14 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
              R"({"rank":0,"iteration":null,"op":"all_reduce","dtype":"fp32","input_bytes":64,"output_bytes":64,"group":[0,1]}
 )")});
     write({"compare", other + "calls.jsonl.gz", other + "case.yaml"});
+    const auto routed = [&](const std::string& name, int bytes) {
+      return directory_.write(
+          name, fmt::format(R"({{"rank":0,"iteration":0,"op":"all_to_all","dtype":"fp32","input_bytes":{0},)"
+                            R"("output_bytes":{0},"group":[0,1],"match":"count"}})"
+                            "\n",
+                            bytes));
+    };
+    write({"compare", routed("once.jsonl", 64), routed("twice.jsonl", 128)});
     write_figures({directory_.path("case.yaml"), log});
     write_figures({other + "case.yaml", other + "calls.jsonl.gz", "--bucket", "120000"});
   }
@@ -248,6 +256,13 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     const std::string trace = timed("timed.jsonl", 3, 500);
     write({"summary", trace, "--by", "phase,iteration", "--gpus-per-node", "1", "--link-bandwidth", "25"});
     write({"summary", trace, "--sizes"});
+    write(
+        {"summary",
+         directory_.write(
+             "sites.jsonl",
+             R"({"rank":0,"iteration":0,"op":"all_reduce","dtype":"fp32","input_bytes":64,"output_bytes":64,"group":[0,1],"site":"a.py:1"}
+)"),
+         "--call-sites"});
     write({"summary", source("tests/golden/timing/pipeline.jsonl").string()});
     write({"summary", source("tests/golden/timing/missing_calls.jsonl").string()});
     write_figures({trace, "--gpus-per-node", "1"});

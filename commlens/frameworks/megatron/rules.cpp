@@ -151,6 +151,12 @@ Result<std::vector<StagePrograms>> write(const Job& job, std::span<const std::in
 
 bool has_sequence_parallelism(const Job&) { return true; }
 
+/// The paper has none of context ranks, which split the sequence, of experts and of FSDP.
+bool fits_equations(const Job& job) {
+  const Options& own = options(job);
+  return job.layout.cp == 1 && job.model.experts == 0 && !own.is_megatron_fsdp && !own.is_torch_fsdp2;
+}
+
 }  // namespace
 
 void overlap_data(Job& job, bool gradients, bool parameters) {
@@ -169,6 +175,7 @@ FrameworkRules rules() {
       .unverified = unverified,
       .write = write,
       .takes_newer_models = true,
+      .fits_equations = fits_equations,
       .takes_any_order = true,
       .has_context_parallelism = true,
       .has_expert_parallelism = true,

@@ -93,8 +93,11 @@ void note_unmodelled(const ConfigNode& document, Job& notes) {
   const std::string which = text_at(document, "activation_checkpoint", "selective_ac_option", "2");
   if (is_selective && which != "op") {  // every n-th layer, which is then recomputed as a whole
     const ConfigNode* const section = find(document, "activation_checkpoint");
+    const bool is_given = at(document, "activation_checkpoint", "selective_ac_option") != nullptr;
     note(fmt::format("activation_checkpoint.selective_ac_option = {}", shown_text(which)),
-         (section == nullptr ? document : *section).where(), notes);
+         (section == nullptr ? document : *section).where() +
+             (is_given ? "" : ", which leaves it to torchtitan's default"),
+         notes);
   }
 }
 

@@ -69,7 +69,8 @@ TEST(TitanToml, NotesWhatHasNoRules) {
   ASSERT_EQ(job->unmodelled.size(), 3U);
   EXPECT_EQ(job->unmodelled[0], "'parallelism.disable_loss_parallel' (train.toml:7) has no rules");
   EXPECT_EQ(job->unmodelled[1],
-            "'activation_checkpoint.selective_ac_option = 2' (train.toml:1) has no rules");
+            "'activation_checkpoint.selective_ac_option = 2' (train.toml:1, which leaves it to torchtitan's "
+            "default) has no rules");
   EXPECT_EQ(job->unmodelled[2], "unknown key 'batchsize' (train.toml:5)");
 }
 
