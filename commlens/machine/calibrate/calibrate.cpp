@@ -12,6 +12,7 @@
 #include "commlens/comm/volume.hpp"
 #include "commlens/machine/calibrate/fit.hpp"
 #include "commlens/machine/cost/collective.hpp"
+#include "commlens/machine/cost/known_pairs.hpp"
 #include "commlens/machine/cost/nccl.hpp"
 
 namespace commlens {
@@ -157,12 +158,29 @@ std::vector<PairFit> shape_pairs(const Machine* machine, const std::string& libr
   return {};
 }
 
-/// Puts a calibration in place of the machine's earlier one of the same library and release.
-void replace_calibration(Machine& machine, Calibration calibration) {
-  std::erase_if(machine.calibrations, [&](const Calibration& earlier) {
-    return earlier.library == calibration.library && earlier.version == calibration.version;
-  });
-  machine.calibrations.push_back(std::move(calibration));
+bool has_pair(const Calibration& calibration, const PairFit& pair, bool must_be_measured) {
+  const PairFit* const found =
+      find_pair(calibration.pairs, pair.op, {pair.algorithm, pair.protocol}, pair.several_nodes);
+  return found != nullptr && (found->rows > 0 || !must_be_measured);
+}
+
+/// Puts a calibration before the machine's earlier ones. Those of the same release keep the pairs that it did
+/// not measure, with their source; pairs of another machine's shape give way to measured ones.
+void add_calibration(Machine& machine, Calibration fresh) {
+  const auto is_alike = [&](const Calibration& earlier) {
+    return earlier.library == fresh.library && is_same_release(earlier.version, fresh.version);
+  };
+  for (const Calibration& earlier : machine.calibrations) {
+    std::erase_if(fresh.pairs, [&](const PairFit& pair) {
+      return is_alike(earlier) && pair.rows == 0 && has_pair(earlier, pair, true);
+    });
+  }
+  for (Calibration& earlier : machine.calibrations) {
+    std::erase_if(earlier.pairs,
+                  [&](const PairFit& pair) { return is_alike(earlier) && has_pair(fresh, pair, false); });
+  }
+  std::erase_if(machine.calibrations, [](const Calibration& earlier) { return earlier.pairs.empty(); });
+  machine.calibrations.insert(machine.calibrations.begin(), std::move(fresh));
 }
 
 /// By coefficients alone: with its own measured times every point would be exact.
@@ -243,18 +261,20 @@ Result<CalibrationOutput> calibrated(const CalibrationInput& input) {
         }
         CalibrationOutput output;
         output.machine = input.machine;
+        bool is_fitted = false;
         for (const auto& [name, members] : libraries) {
           const std::vector<PairFit> shape = shape_pairs(input.shape, name.first);
           Fits fits = fit_pairs(members, shape);
           output.notes.insert(output.notes.end(), fits.notes.begin(), fits.notes.end());
           if (!fits.pairs.empty()) {
             const Spread spread = cross_validated_spread(members, shape);
-            replace_calibration(output.machine, {name.first, name.second, input.source, 'M',
-                                                 shape.empty() ? "" : input.shape->name,
-                                                 std::move(fits.pairs), spread.of_sizes, spread.of_nodes});
+            is_fitted = true;
+            add_calibration(output.machine, {name.first, name.second, input.source, 'M',
+                                             shape.empty() ? "" : input.shape->name, std::move(fits.pairs),
+                                             spread.of_sizes, spread.of_nodes});
           }
         }
-        if (output.machine.calibrations.empty()) {
+        if (!is_fitted) {
           return failure(fmt::format("{}: no operation has the 3 sizes that a fit needs: {}",
                                      input.points.front().where, output.notes.front()));
         }
