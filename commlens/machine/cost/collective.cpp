@@ -22,6 +22,9 @@ constexpr double k_extrapolated = 1.3;    // ranks beyond those measured: P90 28
 constexpr double k_constants_low = 1.35;  // a library's constants alone: mostly too low, P90 42 %
 constexpr double k_constants_high = 2.2;
 
+/// Bus bandwidth of switches that reduce, over that of a link (480 of 450 GB/s).
+constexpr double k_switch_gain = 1.07;
+
 const Candidate* candidate_of(const std::vector<Candidate>& candidates, const std::string& algorithm,
                               const std::string& protocol) {
   const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
@@ -81,7 +84,7 @@ CollectiveTime by_fit(const Calibration& calibration, const PairFit& fit, const 
     lower_to(k_extrapolated, "other numbers of ranks");
   } else if (!was_measured_alike(fit, call.place)) {
     lower_to(k_extrapolated, "other numbers of ranks on a node");
-  } else if (measured_sizes(fit) < k_enough_sizes) {
+  } else if (measured_sizes(fit) < k_enough_sizes && !has_knot(fit, call)) {
     lower_to(k_extrapolated, "the library's constants");
   } else if (is_beyond_sizes(fit, call.bytes)) {
     lower_to(k_extrapolated, "other sizes");
@@ -257,7 +260,8 @@ Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, c
                           "",
                           0};
   }
-  const double least = least_us(*query.machine, call, name.algorithm);
+  const bool is_known = time->source == TimeSource::measured || time->source == TimeSource::calibrated;
+  const double least = least_us(*query.machine, call, is_known ? name.algorithm : "");
   const double above = time->high_us / time->us;  // the bound says nothing about how much longer it takes
   time->us = std::max(time->us, least);
   time->low_us = std::max(time->low_us, least);
@@ -412,15 +416,10 @@ double least_us(const Machine& machine, const TimedCall& call, std::string_view 
   };
   const bool is_switch = call.op == CommKind::all_reduce && (algorithm == "nvls" || algorithm == "nvls_tree");
   double least = 0;
-  if (call.place.per_node() > 1 && call.place.nodes == 1) {
-    least = us(bytes * (is_switch ? 1 : sent_share(call.op, call.place.ranks)), machine.up.bandwidth, 1);
-  }
-  if (call.place.per_node() > 1 && call.place.nodes > 1 && machine.up.bandwidth && machine.out.nics &&
-      machine.out.bandwidth) {
-    // All that a rank gets comes over its links in the node or over the NICs that it has a part of.
-    const double nics = std::max(machine.out.nics->value / machine.ranks_per_node.value, 1.0);
-    const double rate = machine.up.bandwidth->value + machine.out.bandwidth->value * nics;
-    least = bytes * (is_switch ? 1 : sent_share(call.op, call.place.ranks)) / (rate * 1e3);
+  if (call.place.per_node() > 1) {
+    // What a rank gets over NICs, of a group on several nodes, goes around a ring as the rest does.
+    least = us(bytes * sent_share(call.op, call.place.ranks) / (is_switch ? k_switch_gain : 1),
+               machine.up.bandwidth, 1);
   }
   if (call.place.nodes > 1 && machine.out.nics) {
     // Ranks of one node share what leaves it, be it by NICs that are not theirs; an exchange of all sends

@@ -67,8 +67,9 @@ bool runs_on(const std::string& library, Architecture architecture);
 /// Fails where it does not.
 Result<void> check_runs_on(const std::string& library, const Machine& machine);
 
-/// Below this no algorithm can be, us: what each rank, or each node, must send over its links. NVLS lets the
-/// switch add, so that ranks send the message once.
+/// Below this no algorithm can be, us: what each rank must send over its links in the node, and each node
+/// over its NICs. NVLS lets the switch add: such calls were measured at 1.07 of a link's
+/// bandwidth.
 double least_us(const Machine& machine, const TimedCall& call, std::string_view algorithm);
 
 }  // namespace commlens
