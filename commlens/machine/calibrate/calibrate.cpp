@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
-#include "commlens/base/units.hpp"
-#include "commlens/comm/volume.hpp"
 #include "commlens/machine/calibrate/fit.hpp"
+#include "commlens/machine/calibrate/sweep_checks.hpp"
 #include "commlens/machine/cost/collective.hpp"
 #include "commlens/machine/cost/known_pairs.hpp"
 #include "commlens/machine/cost/nccl.hpp"
@@ -18,56 +16,10 @@
 namespace commlens {
 namespace {
 
-/// A time beyond the links by more than this is a unit error rather than a fast machine: switches that reduce
-/// reach 1.07 of a link's rate.
-constexpr double k_most_of_link = 1.25;
-
 double middle_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-/// GB/s that the ranks of a placement can send at most, each.
-double link_rate(const Machine& machine, const Placement& place) {
-  const double inside = machine.up.bandwidth ? machine.up.bandwidth->value : 0;
-  const double between =
-      machine.out.nics && machine.out.bandwidth ? machine.out.nics->value * machine.out.bandwidth->value : 0;
-  return place.nodes > 1
-             ? std::max(between,
-                        static_cast<double>(place.ranks) <= machine.ranks_per_node.value ? inside : 0)
-             : inside;
-}
-
-Result<void> check_rate(const Machine& machine, const SweepPoint& point) {
-  const double link = link_rate(machine, point.call.place);
-  const double bus = static_cast<double>(point.call.bytes.value) / point.us / 1e3 *
-                     bus_factor(point.call.op, point.call.place.ranks);
-  if (link > 0 && bus > k_most_of_link * link) {
-    return failure(fmt::format(
-        "{}: {:.0f} GB/s of bus bandwidth, {:.1f} times what the links of {} carry ({:.0f} GB/s): "
-        "times or sizes are in another unit",
-        point.where, bus, bus / link, machine.name, link));
-  }
-  return {};
-}
-
-using PointKey = std::tuple<std::string, std::string, CommKind, std::string, DType, std::int64_t,
-                            std::int64_t, std::int64_t>;
-
-PointKey key_of(const SweepPoint& point) {
-  const TimedCall& call = point.call;
-  return {point.library, point.version,    call.op,          point.algorithm,
-          call.dtype,    call.place.ranks, call.place.nodes, call.bytes.value};
-}
-
-/// Whether every row is there an even number of times with the same time: the sweep was given twice.
-bool is_doubled(const std::vector<SweepPoint>& points) {
-  std::map<std::pair<PointKey, double>, std::size_t> times;
-  for (const SweepPoint& point : points) {
-    ++times[{key_of(point), point.us}];
-  }
-  return std::all_of(times.begin(), times.end(), [](const auto& entry) { return entry.second % 2 == 0; });
 }
 
 std::vector<SweepPoint> medians_of(const std::vector<SweepPoint>& points) {
@@ -119,33 +71,6 @@ Result<std::vector<PairPoint>> with_pairs(const Machine& machine, const std::vec
     result.push_back({point, *pair});
   }
   return error.empty() ? Result<std::vector<PairPoint>>(std::move(result)) : failure(error);
-}
-
-Result<void> check_points(const CalibrationInput& input) {
-  if (input.points.empty()) {
-    return failure("no measured time to calibrate with");
-  }
-  for (const SweepPoint& point : input.points) {
-    if (!std::isfinite(point.us) || point.us <= 0) {
-      return failure(fmt::format("{}: the time is {}; it must be above 0", point.where, point.us));
-    }
-    if (const Result<void> checked = check_rate(input.machine, point); !checked) {
-      return checked;
-    }
-  }
-  if (is_doubled(input.points)) {
-    return failure(fmt::format("{}: every row is there twice with the same time; give each sweep once",
-                               input.points.front().where));
-  }
-  std::set<std::int64_t> sizes;
-  for (const SweepPoint& point : input.points) {
-    sizes.insert(point.call.bytes.value);
-  }
-  if (sizes.size() < 3) {
-    return failure(
-        fmt::format("{}: {} message sizes; a fit needs 3", input.points.front().where, sizes.size()));
-  }
-  return {};
 }
 
 std::vector<PairFit> shape_pairs(const Machine* machine, const std::string& library) {
@@ -249,7 +174,7 @@ Result<std::vector<PairError>> errors_of(const Machine& machine, const std::vect
 }
 
 Result<CalibrationOutput> calibrated(const CalibrationInput& input) {
-  if (const Result<void> checked = check_points(input); !checked) {
+  if (const Result<void> checked = check_points(input.machine, input.points); !checked) {
     return tl::unexpected(checked.error());
   }
   return with_pairs(input.machine, medians_of(input.points), input.version)
@@ -261,6 +186,7 @@ Result<CalibrationOutput> calibrated(const CalibrationInput& input) {
         }
         CalibrationOutput output;
         output.machine = input.machine;
+        output.notes = doubts_of(input.points);
         bool is_fitted = false;
         for (const auto& [name, members] : libraries) {
           const std::vector<PairFit> shape = shape_pairs(input.shape, name.first);
@@ -276,7 +202,7 @@ Result<CalibrationOutput> calibrated(const CalibrationInput& input) {
         }
         if (!is_fitted) {
           return failure(fmt::format("{}: no operation has the 3 sizes that a fit needs: {}",
-                                     input.points.front().where, output.notes.front()));
+                                     input.points.front().where, output.notes.back()));
         }
         return errors_of(without_measured_times(output.machine), input.points, input.version)
             .map([&](std::vector<PairError> errors) {
