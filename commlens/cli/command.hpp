@@ -10,7 +10,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace commlens {
 
@@ -56,6 +57,9 @@ Action declare_help_files(CLI::App& verb);
 /// Adds --iteration FIRST-[LAST] to a verb that reads traces. (--iterations N is the number of them, in verbs
 /// that predict; here it is the flag's name of before.)
 void declare_iteration(CLI::App& verb, std::string& range, const std::string& help);
+
+/// Hides an option that has another name now, and refuses both together.
+void declare_former_name(CLI::Option* former, const CLI::Option* now);
 
 /// Adds --format and -o to a verb.
 void declare_output(CLI::App& verb, OutputFlags& flags);

@@ -96,8 +96,19 @@ void declare_output(CLI::App& verb, OutputFlags& flags) {
 }
 
 void declare_iteration(CLI::App& verb, std::string& range, const std::string& help) {
-  verb.add_option("--iteration", range, help)->type_name("FIRST-[LAST]");
-  verb.add_option("--iterations", range)->group("");
+  const CLI::Option* const now = verb.add_option("--iteration", range, help)->type_name("FIRST-[LAST]");
+  declare_former_name(verb.add_option("--iterations", range), now);
+}
+
+void declare_former_name(CLI::Option* former, const CLI::Option* now) {
+  // Option::excludes would add the former name to the help, and a message of check() lacks hidden names.
+  former->group("")->check([former, now](const std::string&) {
+    if (now->count() > 0) {
+      throw CLI::ValidationError("--" + former->get_lnames().front(),
+                                 fmt::format("is the former name of {}; give one of them", now->get_name()));
+    }
+    return std::string();
+  });
 }
 
 std::vector<Action> declare_verbs(CLI::App& program, const std::function<bool(std::string_view)>& is_wanted) {
