@@ -283,7 +283,7 @@ Result<void> check_results_alone(const ReportRequest& request) {
   if (request.overrides != Overrides() || !request.framework.empty() || request.iterations ||
       request.ranks_per_node > 0) {
     return failure(
-        "only results of search and simulate were given: --framework, --iterations, --gpus-per-node and the "
+        "only results of search and simulate were given: --framework, --iteration, --gpus-per-node and the "
         "layout flags are for traces and configurations; leave them out");
   }
   return {};
