@@ -125,7 +125,7 @@ Result<void> check_rising(const std::vector<SweepPoint>& series) {
   return {};
 }
 
-/// The largest fall of a series on the way to larger sizes, and of replicates.
+/// The first time of a series that a larger size undercuts by far.
 void add_doubts(const std::vector<SweepPoint>& series, std::vector<std::string>& doubts) {
   const SweepPoint* slowest = &series.front();
   for (const SweepPoint& point : series) {

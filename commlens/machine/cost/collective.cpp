@@ -191,8 +191,8 @@ double usual_ratio(const Calibration& calibration, const Machine& machine, const
   return count > 0 ? std::exp(sum / count) : 0;
 }
 
-std::optional<CollectiveTime> by_pair(const Machine& machine, const Library& library, const TimedCall& call,
-                                      const PairName& name) {
+std::optional<CollectiveTime> by_known_pair(const Machine& machine, const Library& library,
+                                            const TimedCall& call, const PairName& name) {
   const std::optional<KnownPair> known = known_pair(machine, library, call, name);
   return known ? std::optional(by_fit(*known->calibration, *known->fit, library,
                                       over_measured_nics(machine, *known->fit, call)))
@@ -222,7 +222,7 @@ CollectiveTime lent(const Machine& lender, const CollectiveTime& time) {
 /// What was measured of the pair, here or by the lender, before what other operations and pairs say of it.
 std::optional<CollectiveTime> by_calibration(const CostQuery& query, const Library& library,
                                              const PairName& name) {
-  for (const auto& known_by : {by_pair, by_sibling, by_ratio}) {
+  for (const auto& known_by : {by_known_pair, by_sibling, by_ratio}) {
     if (const auto time = known_by(*query.machine, library, query.call, name)) {
       return time;
     }
