@@ -12,6 +12,7 @@
 #include "commlens/comm/volume.hpp"
 #include "commlens/formats/import_any.hpp"
 #include "commlens/formats/nccl_tests/import.hpp"
+#include "commlens/machine/cost/collective.hpp"
 #include "commlens/machine/cost/library.hpp"
 #include "commlens/machine/machines.hpp"
 #include "commlens/report/vocabulary.hpp"
@@ -189,7 +190,13 @@ Result<CalibrateResult> calibrate(const CalibrateRequest& request) {
       .and_then([&](const Library& library) {
         return read_sweeps(request.files).and_then([&](const SweepFile& sweep) {
           return machine_of_sweep(request.machine, sweep.points, request.events)
-              .and_then([&](const Machine& machine) { return fitted(request, library, sweep, machine); });
+              .and_then([&](const Machine& machine) {
+                Library measured = library;
+                if (request.library.empty() && runs_on("rccl", machine.processor.architecture)) {
+                  measured.name = "rccl";
+                }
+                return fitted(request, measured, sweep, machine);
+              });
         });
       });
 }

@@ -162,7 +162,7 @@ Action declare_calibrate(CLI::App& verb) {
   verb.add_option("--machine", request.machine, "Start from this one (default: the one that the files name)")
       ->type_name("NAME|FILE");
   verb.add_option("--library", request.library,
-                  "What was measured, where the files do not say (default: nccl)")
+                  "What was measured, where the files do not say (default: nccl; rccl on AMD)")
       ->type_name("NAME[:VERSION]");
   const CLI::Option* const per_node =
       verb.add_option("--gpus-per-node", request.ranks_per_node,

@@ -71,6 +71,14 @@ TEST(CalibrateSweeps, OfNcclTestsAreOfTheDeviceInTheirList) {
   EXPECT_EQ(outcome.out.substr(0, 8), "dgx_h100");
 }
 
+TEST(CalibrateSweeps, OfAmdDevicesAreOfRcclUnlessTheySay) {
+  const ScratchDirectory directory;
+  const Outcome outcome = run_with(
+      {"calibrate", directory.write("s.csv", sweep_of("mi300x", "")), "-o", directory.path("mine.json")});
+  EXPECT_EQ(outcome.code, ExitCode::done) << outcome.err;
+  EXPECT_NE(outcome.out.find("fitted  rccl"), std::string::npos) << outcome.out;
+}
+
 TEST(CalibrateSweeps, OfMoreRanksThanANodeHasAreRefused) {
   const ScratchDirectory directory;
   const std::string sweep = directory.write("s.csv", replaced(sweep_of("dgx_h100"), ",8,1,8,", ",16,1,16,"));
