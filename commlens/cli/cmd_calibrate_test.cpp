@@ -177,10 +177,9 @@ TEST(Calibrate, RefusesFlagsOfOtherWaysToCalibrate) {
   EXPECT_EQ(refused({sweep, "--multiprocessors", "132"}),
             "commlens: --multiprocessors is for matrix products, not for sweeps of collectives; leave it "
             "out\n");
-  EXPECT_EQ(
-      refused({sweep, "--gpus-per-node", "8", "--ranks-per-node", "4"}),
-      "commlens: --ranks-per-node: is the former name of --gpus-per-node; give one of them; see commlens "
-      "calibrate --help\n");
+  EXPECT_EQ(refused({sweep, "--gpus-per-node", "8", "--ranks-per-node", "4"}),
+            "commlens: --ranks-per-node excludes --gpus-per-node; see commlens "
+            "calibrate --help\n");
 }
 
 TEST(CalibrateFromTraining, TakesTheShapesOfAProfile) {

@@ -205,7 +205,7 @@ TEST(Cost, RefusesBothNamesOfAFlag) {
                                     "1MiB", "--gpus-per-node", "8", "--ranks-per-node", "4"});
   EXPECT_EQ(outcome.code, ExitCode::bad_input);
   EXPECT_EQ(outcome.err,
-            "commlens: --ranks-per-node: is the former name of --gpus-per-node; give one of them; see "
+            "commlens: --ranks-per-node excludes --gpus-per-node; see "
             "commlens cost --help\n");
 }
 

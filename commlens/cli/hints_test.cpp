@@ -168,7 +168,7 @@ TEST_F(Hints, IterationChoosesAndIterationsCounts) {
   const Outcome both = run_with({"summary", calls, "--iteration", "1-", "--iterations", "2-"});
   EXPECT_EQ(both.code, ExitCode::bad_input);
   EXPECT_EQ(both.err,
-            "commlens: --iterations: is the former name of --iteration; give one of them; see commlens "
+            "commlens: --iterations excludes --iteration; see commlens "
             "summary --help\n");
   for (const char* const verb : {"summary", "compare", "report"}) {
     const std::string help = run_with({verb, "--help"}).out;

@@ -101,11 +101,10 @@ void declare_iteration(CLI::App& verb, std::string& range, const std::string& he
 }
 
 void declare_former_name(CLI::Option* former, const CLI::Option* now) {
-  // Option::excludes would add the former name to the help, and a message of check() lacks hidden names.
+  // Option::excludes would add the former name to the help.
   former->group("")->check([former, now](const std::string&) {
     if (now->count() > 0) {
-      throw CLI::ValidationError("--" + former->get_lnames().front(),
-                                 fmt::format("is the former name of {}; give one of them", now->get_name()));
+      throw CLI::ExcludesError("--" + former->get_lnames().front(), now->get_name());
     }
     return std::string();
   });

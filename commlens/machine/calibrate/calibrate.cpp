@@ -89,8 +89,9 @@ bool has_pair(const Calibration& calibration, const PairFit& pair, bool must_be_
   return found != nullptr && (found->rows > 0 || !must_be_measured);
 }
 
-/// Puts a calibration before the machine's earlier ones. Those of the same release keep the pairs that it did
-/// not measure, with their source; pairs of another machine's shape give way to measured ones.
+/// Puts a calibration before the machine's earlier ones of the library. Those of the same release keep the
+/// pairs that it did not measure, with their source; pairs of another machine's shape give way to measured
+/// ones.
 void add_calibration(Machine& machine, Calibration fresh) {
   const auto is_alike = [&](const Calibration& earlier) {
     return earlier.library == fresh.library && is_same_release(earlier.version, fresh.version);
@@ -105,7 +106,10 @@ void add_calibration(Machine& machine, Calibration fresh) {
                   [&](const PairFit& pair) { return is_alike(earlier) && has_pair(fresh, pair, false); });
   }
   std::erase_if(machine.calibrations, [](const Calibration& earlier) { return earlier.pairs.empty(); });
-  machine.calibrations.insert(machine.calibrations.begin(), std::move(fresh));
+  const auto place =
+      std::find_if(machine.calibrations.begin(), machine.calibrations.end(),
+                   [&](const Calibration& earlier) { return earlier.library == fresh.library; });
+  machine.calibrations.insert(place, std::move(fresh));
 }
 
 /// By coefficients alone: with its own measured times every point would be exact.

@@ -22,9 +22,6 @@ constexpr double k_extrapolated = 1.3;    // ranks beyond those measured: P90 28
 constexpr double k_constants_low = 1.35;  // a library's constants alone: mostly too low, P90 42 %
 constexpr double k_constants_high = 2.2;
 
-/// Bus bandwidth of switches that reduce, over that of a link (480 of 450 GB/s).
-constexpr double k_switch_gain = 1.07;
-
 const Candidate* candidate_of(const std::vector<Candidate>& candidates, const std::string& algorithm,
                               const std::string& protocol) {
   const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
@@ -235,6 +232,21 @@ std::optional<CollectiveTime> by_calibration(const CostQuery& query, const Libra
   return std::nullopt;
 }
 
+/// How much more than a link has measured times of the pair show; 1: none does. (Switches that reduce can:
+/// each rank sends its part once.)
+double measured_gain(const Machine& machine, const Library& library, const TimedCall& call,
+                     const PairName& name) {
+  const std::optional<KnownPair> known = known_pair(machine, library, call, name);
+  double gain = 1;
+  for (const Knots& knots : known ? known->fit->knots : std::vector<Knots>()) {
+    for (std::size_t index = 0; index < knots.bytes.size(); ++index) {
+      const TimedCall there{call.op, Bytes{knots.bytes[index]}, call.dtype, {knots.ranks, knots.nodes}};
+      gain = std::max(gain, least_us(machine, there) / knots.us[index]);
+    }
+  }
+  return gain;
+}
+
 /// `library`: that of the query, with what was asked for.
 Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, const PairName& name,
                                const std::vector<Candidate>& candidates) {
@@ -260,8 +272,7 @@ Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, c
                           "",
                           0};
   }
-  const bool is_known = time->source == TimeSource::measured || time->source == TimeSource::calibrated;
-  const double least = least_us(*query.machine, call, is_known ? name.algorithm : "");
+  const double least = least_us(*query.machine, call) / measured_gain(*query.machine, library, call, name);
   const double above = time->high_us / time->us;  // the bound says nothing about how much longer it takes
   time->us = std::max(time->us, least);
   time->low_us = std::max(time->low_us, least);
@@ -409,17 +420,15 @@ std::string default_version(const Machine& machine, std::string_view library) {
   return library == "nccl" ? fmt::format("2.{}", k_newest_nccl) : library == "rccl" ? "2.21.5" : "";
 }
 
-double least_us(const Machine& machine, const TimedCall& call, std::string_view algorithm) {
+double least_us(const Machine& machine, const TimedCall& call) {
   const auto bytes = static_cast<double>(call.bytes.value);
   const auto us = [](double sent, const std::optional<Quantity>& rate, double times) {
     return rate && rate->value > 0 && times > 0 ? sent / (rate->value * times * 1e3) : 0;
   };
-  const bool is_switch = call.op == CommKind::all_reduce && (algorithm == "nvls" || algorithm == "nvls_tree");
   double least = 0;
   if (call.place.per_node() > 1) {
     // What a rank gets over NICs, of a group on several nodes, goes around a ring as the rest does.
-    least = us(bytes * sent_share(call.op, call.place.ranks) / (is_switch ? k_switch_gain : 1),
-               machine.up.bandwidth, 1);
+    least = us(bytes * sent_share(call.op, call.place.ranks), machine.up.bandwidth, 1);
   }
   if (call.place.nodes > 1 && machine.out.nics) {
     // Ranks of one node share what leaves it, be it by NICs that are not theirs; an exchange of all sends

@@ -67,9 +67,8 @@ bool runs_on(const std::string& library, Architecture architecture);
 /// Fails where it does not.
 Result<void> check_runs_on(const std::string& library, const Machine& machine);
 
-/// Below this no algorithm can be, us: what each rank must send over its links in the node, and each node
-/// over its NICs. NVLS lets the switch add: such calls were measured at 1.07 of a link's
-/// bandwidth.
-double least_us(const Machine& machine, const TimedCall& call, std::string_view algorithm);
+/// The time in which a ring at the links' bandwidth carries the call, us: what each rank sends over its links
+/// in the node, and each node over its NICs. No estimate is below it; what was measured may be.
+double least_us(const Machine& machine, const TimedCall& call);
 
 }  // namespace commlens
