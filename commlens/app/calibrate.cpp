@@ -5,15 +5,16 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "commlens/app/json_result.hpp"
+#include "commlens/app/residuals.hpp"
+#include "commlens/app/sweep_machine.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/formats/import_any.hpp"
+#include "commlens/formats/nccl_tests/import.hpp"
+#include "commlens/machine/cost/collective.hpp"
 #include "commlens/machine/cost/library.hpp"
 #include "commlens/machine/machines.hpp"
-#include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
@@ -68,8 +69,15 @@ Result<SweepFile> read_sweep(const std::string& file) {
         if (is_sweep_csv(content)) {
           return parse_sweep_csv(file, content);
         }
-        return formats::import_any(file).and_then(
-            [&](const Trace& trace) { return points_of_trace(file, trace); });
+        return formats::import_any(file)
+            .and_then([&](const Trace& trace) { return points_of_trace(file, trace); })
+            .map([&](SweepFile sweep) {
+              const std::string device = formats::nccl_tests::device_named(content);
+              for (SweepPoint& point : sweep.points) {
+                point.device = device;
+              }
+              return sweep;
+            });
       });
 }
 
@@ -91,48 +99,23 @@ Result<SweepFile> read_sweeps(const std::vector<std::string>& files) {
   return error.empty() ? Result<SweepFile>(std::move(all)) : failure(error);
 }
 
-/// The machine that the sweeps name: the one whose name for a device is the longest of those that occur.
-Result<Machine> machine_of(const CalibrateRequest& request, const std::vector<SweepPoint>& points) {
-  if (!request.machine.empty()) {
-    return find_machine(request.machine);
-  }
-  const std::string device = points.empty() ? "" : points.front().device;
-  std::optional<Machine> best;
-  std::size_t longest = 0;
-  for (const EmbeddedFile& built_in : built_in_machines()) {
-    const Result<Machine> machine = find_machine(std::string(built_in.stem()));
-    for (const std::string& name : machine ? machine->devices : std::vector<std::string>()) {
-      if (device.find(name) != std::string::npos && name.size() > longest) {
-        longest = name.size();
-        best = *machine;
-      }
-    }
-  }
-  if (!best) {
-    return failure(fmt::format("--machine is needed: {}",
-                               device.empty() ? "the files do not say what was measured"
-                                              : fmt::format("no machine here is '{}'", device)));
-  }
-  return *best;
-}
-
-/// What the files leave open, from the request and the machine.
-void complete(std::vector<SweepPoint>& points, const Library& library, std::int64_t per_node) {
+/// What the files leave open, from the request and the machine. Fails where ranks do not fill nodes.
+Result<void> complete(std::vector<SweepPoint>& points, const Library& library, std::int64_t per_node) {
   for (SweepPoint& point : points) {
+    Placement& place = point.call.place;
     point.library = point.library.empty() ? library.name : point.library;
     point.version = point.version.empty() && point.library == library.name ? library.version : point.version;
-    if (point.call.place.nodes == 1 && point.call.place.ranks > per_node) {
-      point.call.place.nodes = (point.call.place.ranks + per_node - 1) / per_node;
+    if (!point.has_nodes && place.ranks > per_node) {
+      if (place.ranks % per_node != 0) {
+        return failure(
+            fmt::format("{}: {} ranks do not fill nodes of {}; --gpus-per-node says how many of "
+                        "them are on a node",
+                        point.where, place.ranks, per_node));
+      }
+      place.nodes = place.ranks / per_node;
     }
   }
-}
-
-std::string source_text(const CalibrateRequest& request) {
-  std::string text = request.source;
-  for (const std::string& file : request.source.empty() ? request.files : std::vector<std::string>()) {
-    text += (text.empty() ? "" : ", ") + std::filesystem::path(file).filename().string();
-  }
-  return text;
+  return {};
 }
 
 Result<CalibrateResult> fitted(const CalibrateRequest& request, const Library& library, SweepFile sweep,
@@ -140,7 +123,9 @@ Result<CalibrateResult> fitted(const CalibrateRequest& request, const Library& l
   const std::int64_t per_node = request.ranks_per_node > 0
                                     ? request.ranks_per_node
                                     : static_cast<std::int64_t>(machine.ranks_per_node.value);
-  complete(sweep.points, library, per_node);
+  if (const Result<void> completed = complete(sweep.points, library, per_node); !completed) {
+    return tl::unexpected(completed.error());
+  }
   std::optional<Machine> shape;
   if (!request.shape_from.empty()) {
     if (const Result<Machine> found = find_machine(request.shape_from)) {
@@ -149,7 +134,8 @@ Result<CalibrateResult> fitted(const CalibrateRequest& request, const Library& l
       return tl::unexpected(found.error());
     }
   }
-  const CalibrationInput input{machine, std::move(sweep.points), source_text(request), library.version,
+  const CalibrationInput input{machine, std::move(sweep.points),
+                               source_of_numbers(request.source, request.files), library.version,
                                shape ? &*shape : nullptr};
   return calibrated(input).and_then([&](const CalibrationOutput& output) -> Result<CalibrateResult> {
     for (const std::string& note : concatenated(sweep.notes, output.notes)) {
@@ -159,8 +145,8 @@ Result<CalibrateResult> fitted(const CalibrateRequest& request, const Library& l
       return CalibrateResult{output.machine, output.errors, {}};
     }
     return read_sweeps(request.held_out).and_then([&](SweepFile held) {
-      complete(held.points, library, per_node);
-      return errors_of(output.machine, held.points, library.version)
+      return complete(held.points, library, per_node)
+          .and_then([&] { return errors_of(output.machine, held.points, library.version); })
           .map([&](const std::vector<PairError>& errors) {
             return CalibrateResult{output.machine, output.errors, errors};
           });
@@ -203,27 +189,20 @@ Result<CalibrateResult> calibrate(const CalibrateRequest& request) {
   return library_from(request.library.empty() ? "nccl" : request.library)
       .and_then([&](const Library& library) {
         return read_sweeps(request.files).and_then([&](const SweepFile& sweep) {
-          return machine_of(request, sweep.points).and_then([&](const Machine& machine) {
-            return fitted(request, library, sweep, machine);
-          });
+          return machine_of_sweep(request.machine, sweep.points, request.events)
+              .and_then([&](const Machine& machine) {
+                Library measured = library;
+                if (request.library.empty() && runs_on("rccl", machine.processor.architecture)) {
+                  measured.name = "rccl";
+                }
+                return fitted(request, measured, sweep, machine);
+              });
         });
       });
 }
 
 std::string rendered(const CalibrateResult& result, Format format, const TextStyle& style) {
-  const Table table = residual_table(result);
-  return in_format(
-      format,
-      [&] {
-        return fmt::format("{} ({})\n", result.machine.name, result.machine.title) +
-               table.text_with_hidden(style);
-      },
-      [&] {
-        return nlohmann::ordered_json({{"schema", "commlens.calibrate/1"},
-                                       {"machine", result.machine.name},
-                                       {"rows", rows_json(table)}});
-      },
-      [&] { return table.csv(); });
+  return rendered_residuals(result.machine, {}, residual_table(result), format, style);
 }
 
 }  // namespace commlens

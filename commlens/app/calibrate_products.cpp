@@ -3,13 +3,11 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "commlens/app/calibrate.hpp"
-#include "commlens/app/json_result.hpp"
+#include "commlens/app/residuals.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/machine/machines.hpp"
-#include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
 #include "commlens/simulate/machine_hardware.hpp"
 
@@ -70,14 +68,6 @@ Quantity known_processors(const CalibrateProductsRequest& request, const Machine
   return count;
 }
 
-std::string product_source(const CalibrateProductsRequest& request) {
-  std::string text = request.source;
-  for (const std::string& file : request.source.empty() ? request.files : std::vector<std::string>()) {
-    text += (text.empty() ? "" : ", ") + std::filesystem::path(file).filename().string();
-  }
-  return text;
-}
-
 CalibratedProducts with_lines(ProductFitOutput output) {
   CalibratedProducts result{std::move(output.machine), std::move(output.errors), {}};
   for (const ProductTimes& products : result.machine.processor.products) {
@@ -111,7 +101,7 @@ Result<Machine> machine_of_products(const CalibrateProductsRequest& request) {
 }
 
 Result<CalibratedProducts> fitted_products(const CalibrateProductsRequest& request, ProductFitInput input) {
-  input.source = product_source(request);
+  input.source = source_of_numbers(request.source, request.files);
   input.processors = known_processors(request, input.machine);
   return calibrated_products(input).map([&](ProductFitOutput output) {
     for (const std::string& note : output.notes) {
@@ -132,22 +122,7 @@ Result<CalibratedProducts> calibrate_products(const CalibrateProductsRequest& re
 }
 
 std::string rendered(const CalibratedProducts& result, Format format, const TextStyle& style) {
-  const Table table = product_error_table(result);
-  return in_format(
-      format,
-      [&] {
-        std::string text = fmt::format("{} ({})\n", result.machine.name, result.machine.title);
-        for (const std::string& line : result.lines) {
-          text += line + "\n";
-        }
-        return text + (result.errors.empty() ? "" : table.text_with_hidden(style));
-      },
-      [&] {
-        return nlohmann::ordered_json({{"schema", "commlens.calibrate/1"},
-                                       {"machine", result.machine.name},
-                                       {"rows", rows_json(table)}});
-      },
-      [&] { return table.csv(); });
+  return rendered_residuals(result.machine, result.lines, product_error_table(result), format, style);
 }
 
 }  // namespace commlens

@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "commlens/app/calibrate.hpp"
 #include "commlens/app/calibrate_products.hpp"
 #include "commlens/app/machine_choice.hpp"
 #include "commlens/app/predict.hpp"
+#include "commlens/app/residuals.hpp"
 #include "commlens/app/simulate.hpp"
 #include "commlens/app/trace_source.hpp"
 #include "commlens/formats/kineto/products.hpp"
@@ -34,6 +36,9 @@ struct TracedShapes {
 Result<TracedShapes> traced_shapes(const std::vector<std::string>& files) {
   TracedShapes all;
   std::string error;  // of the first file without shapes
+  if (const std::string twice = given_twice(files); !twice.empty()) {
+    return failure(fmt::format("{}: is given twice", twice));
+  }
   for (const std::string& file : files) {
     std::error_code unreadable;
     if (!std::filesystem::exists(file, unreadable)) {
@@ -93,7 +98,7 @@ struct EfficiencySearch {
 
   Result<double> seconds(double efficiency) {
     products.form->efficiency.value = efficiency;
-    machine.processor.products = {products};
+    put_products(machine.processor, products);
     options.machine = &machine;
     return run_calibration("").and_then([&](const RunCalibration& calibration) {
       return simulated(plan, options, calibration).map([](const Simulation& simulation) {
@@ -144,6 +149,9 @@ ProductTimes start_of_search(const CalibrateProductsRequest& request, const Mach
   };
   ProductTimes start;
   start.dtype = dtype;
+  if (known != nullptr) {
+    start = *known;  // its shapes
+  }
   start.form =
       ProductForm{number(rates.products.gemm_efficiency, "share"), number(0, "us"),
                   number(rates.products.half_inner, "elements"), number(rates.products.wave_weight, "share"),
@@ -158,30 +166,56 @@ ProductTimes start_of_search(const CalibrateProductsRequest& request, const Mach
 Result<CalibratedProducts> fitted_efficiency(const CalibrateProductsRequest& request, EfficiencySearch search,
                                              const Estimate& measured) {
   const std::string& name = request.files.front();
-  return check_reachable(search, measured.value, name)
-      .and_then([&] { return search.efficiency_of(measured.value); })
-      .and_then([&](double efficiency) {
-        return search.efficiency_of(measured.high).and_then([&](double low) {
-          return search.efficiency_of(measured.low).map([&](double high) {
-            Quantity& number = search.products.form->efficiency;
-            number = {
-                efficiency, "share",
-                fmt::format(
-                    "{}: {:.4g} s an iteration ({:.4g} to {:.4g}), with which efficiencies from "
-                    "{:.3f} to {:.3f} agree",
-                    request.source.empty() ? std::filesystem::path(name).filename().string() : request.source,
-                    measured.value, measured.low, measured.high, low, high),
-                'D'};
-            search.machine.processor.products = {search.products};
-            return CalibratedProducts{search.machine,
-                                      {},
-                                      {fmt::format("{}: efficiency {:.3f} ({:.3f} to {:.3f}), of {:.4g} s an "
-                                                   "iteration ({:.4g} to {:.4g})",
-                                                   name_of(search.products.dtype), efficiency, low, high,
-                                                   measured.value, measured.low, measured.high)}};
-          });
-        });
-      });
+  if (const Result<void> reachable = check_reachable(search, measured.value, name); !reachable) {
+    return tl::unexpected(reachable.error());
+  }
+  const Result<double> efficiency = search.efficiency_of(measured.value);
+  const Result<double> low = search.efficiency_of(measured.high);
+  const Result<double> high = search.efficiency_of(measured.low);
+  if (!efficiency || !low || !high) {
+    return tl::unexpected(!efficiency ? efficiency.error() : !low ? low.error() : high.error());
+  }
+  search.products.form->efficiency = {
+      *efficiency, "share",
+      fmt::format("{}: {:.4g} s an iteration ({:.4g} to {:.4g}), with which efficiencies from "
+                  "{:.3f} to {:.3f} agree",
+                  source_of_numbers(request.source, {name}), measured.value, measured.low, measured.high,
+                  *low, *high),
+      'D'};
+  put_products(search.machine.processor, search.products);
+  return CalibratedProducts{
+      search.machine,
+      {},
+      {fmt::format("{}: efficiency {:.3f} ({:.3f} to {:.3f}), of {:.4g} s an iteration ({:.4g} to {:.4g})",
+                   name_of(search.products.dtype), *efficiency, *low, *high, measured.value, measured.low,
+                   measured.high)}};
+}
+
+/// The job of the trace on the machine, and where its search for an efficiency starts.
+Result<CalibratedProducts> searched_efficiency(const CalibrateProductsRequest& request,
+                                               const Machine& machine, const Plan& plan,
+                                               const Estimate& measured) {
+  const Result<std::optional<Machine>> lender = lender_of(machine);
+  const Result<RunCalibration> calibration = run_calibration("");
+  if (!lender || !calibration) {
+    return tl::unexpected(!lender ? lender.error() : calibration.error());
+  }
+  SimulationOptions options;
+  options.lender = *lender ? &**lender : nullptr;
+  options.dtype = compute_dtype_of(plan.job);
+  options.has_intervals = false;
+  const Result<Library> library = library_on("", machine, options.lender);
+  if (!library) {
+    return tl::unexpected(library.error());
+  }
+  options.library = *library;
+  if (!peak_of(machine.processor, options.dtype)) {
+    return failure(fmt::format("machine {}: an efficiency of products in {} needs processor.peaks.{}",
+                               machine.name, name_of(options.dtype), name_of(options.dtype)));
+  }
+  const JobRates rates = job_rates(plan.job, options.dtype, machine, *calibration);
+  ProductTimes start = start_of_search(request, machine, rates, options.dtype);
+  return fitted_efficiency(request, {plan, options, machine, std::move(start)}, measured);
 }
 
 Result<CalibratedProducts> efficiency_from_iterations(const CalibrateProductsRequest& request,
@@ -203,28 +237,8 @@ Result<CalibratedProducts> efficiency_from_iterations(const CalibrateProductsReq
   return open_trace(request.events, name)
       .and_then([&](const Trace& trace) { return measured_iteration(trace, name); })
       .and_then([&](const Estimate& measured) {
-        return plan_of(planned).and_then([&](const Plan& plan) {
-          return lender_of(machine).and_then([&](const std::optional<Machine>& lender) {
-            const Machine* const lends = lender ? &*lender : nullptr;
-            return library_on("", machine, lends).and_then([&](const Library& library) {
-              return run_calibration("").and_then([&](const RunCalibration& calibration) {
-                SimulationOptions options;
-                options.lender = lends;
-                options.library = library;
-                options.dtype = compute_dtype_of(plan.job);
-                options.has_intervals = false;
-                if (!peak_of(machine.processor, options.dtype)) {
-                  return Result<CalibratedProducts>(failure(
-                      fmt::format("machine {}: an efficiency of products in {} needs processor.peaks.{}",
-                                  machine.name, name_of(options.dtype), name_of(options.dtype))));
-                }
-                const JobRates rates = job_rates(plan.job, options.dtype, machine, calibration);
-                ProductTimes start = start_of_search(request, machine, rates, options.dtype);
-                return fitted_efficiency(request, {plan, options, machine, std::move(start)}, measured);
-              });
-            });
-          });
-        });
+        return plan_of(planned).and_then(
+            [&](const Plan& plan) { return searched_efficiency(request, machine, plan, measured); });
       });
 }
 

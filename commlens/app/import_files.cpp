@@ -14,15 +14,6 @@
 namespace commlens {
 namespace {
 
-Result<void> check_place(const ImportRequest& request) {
-  if (const Result<void> usable = check_trace_target(request.directory); !usable) {
-    return failure("-o " + usable.error().message);
-  }
-  return check_directory_place("-o", request.directory).and_then([&] {
-    return check_apart("-o", request.directory, request.files);
-  });
-}
-
 /// Counts the calls that have counterparts on the other ranks. Nothing where ranks lack times, by which they
 /// are matched.
 std::optional<ImportResult::Matched> matched_in(const Trace& trace) {
@@ -45,7 +36,7 @@ Result<ImportResult> import_files(const ImportRequest& request) {
   if (request.files.empty()) {
     return failure("no file to import is given");
   }
-  if (const Result<void> usable = check_place(request); !usable) {
+  if (const Result<void> usable = check_trace_place("-o", request.directory, request.files); !usable) {
     return tl::unexpected(usable.error());
   }
   std::vector<Trace> traces;

@@ -4,6 +4,7 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/machine/cost/collective.hpp"
+#include "commlens/machine/cost/known_pairs.hpp"
 #include "commlens/machine/machines.hpp"
 
 namespace commlens {
@@ -28,7 +29,7 @@ Result<Library> library_on(const std::string& name, const Machine& machine, cons
       return tl::unexpected(runs.error());
     }
     if (library.version.empty()) {
-      const bool is_lent = machine.calibrations.empty() && lender != nullptr;
+      const bool is_lent = lender != nullptr && calibrations_of(machine, library).empty();
       library.version = default_version(is_lent ? *lender : machine, library.name);
     }
     return library;

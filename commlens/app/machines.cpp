@@ -1,6 +1,9 @@
 #include "commlens/app/machines.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "commlens/app/json_result.hpp"
@@ -17,12 +20,17 @@ Cell rate(const std::optional<Quantity>& quantity, double times = 1) {
 }
 
 std::string times_text(const Machine& machine) {
-  std::string text;
+  std::vector<std::string> releases;
   for (const Calibration& calibration : machine.calibrations) {
-    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", calibration.library,
-                        calibration.version.empty() ? "" : " ", calibration.version);
+    const std::string release = fmt::format("{}{}{}", calibration.library,
+                                            calibration.version.empty() ? "" : " ", calibration.version);
+    if (std::find(releases.begin(), releases.end(), release) == releases.end()) {
+      releases.push_back(release);
+    }
   }
-  return !text.empty() ? text : machine.borrows.empty() ? "uncalibrated" : "borrowed from " + machine.borrows;
+  return !releases.empty()         ? fmt::format("{}", fmt::join(releases, ", "))
+         : machine.borrows.empty() ? "uncalibrated"
+                                   : "borrowed from " + machine.borrows;
 }
 
 Table machine_table(const MachineList& list) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "commlens/base/unfinished.hpp"
+#include "commlens/trace/trace_directory.hpp"
 #include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
@@ -164,6 +165,14 @@ Result<void> check_apart(const std::string& flag, const std::string& path,
     }
   }
   return {};
+}
+
+Result<void> check_trace_place(const std::string& flag, const std::string& path,
+                               const std::vector<std::string>& inputs) {
+  return check_trace_target(path)
+      .map_error([&](const Error& error) { return Error{fmt::format("{} {}", flag, error.message)}; })
+      .and_then([&] { return check_directory_place(flag, path); })
+      .and_then([&] { return check_apart(flag, path, inputs); });
 }
 
 Result<void> check_output_place(const std::string& path, const std::vector<std::string>& inputs) {

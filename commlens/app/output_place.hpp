@@ -20,6 +20,10 @@ Result<void> check_directory_place(const std::string& flag, const std::string& p
 Result<void> check_apart(const std::string& flag, const std::string& path,
                          const std::vector<std::string>& inputs);
 
+/// The same for a trace, which may replace an earlier one and nothing else; and as check_apart.
+Result<void> check_trace_place(const std::string& flag, const std::string& path,
+                               const std::vector<std::string>& inputs);
+
 /// Both checks for the file named by -o.
 Result<void> check_output_place(const std::string& path, const std::vector<std::string>& inputs);
 

@@ -304,8 +304,7 @@ Result<void> check_results_alone(const ReportRequest& request) {
       request.ranks_per_node > 0 || request.rank) {
     return failure(
         "only results of search and simulate were given: --framework, --iteration, --rank, --gpus-per-node "
-        "and "
-        "the layout flags are for traces and configurations; leave them out");
+        "and the layout flags are for traces and configurations; leave them out");
   }
   return {};
 }

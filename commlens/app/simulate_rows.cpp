@@ -85,8 +85,34 @@ Table error_table(const CalibratedRows& result) {
   return table;
 }
 
-/// The runs that are fitted: those of `ids`, or all, that can be expressed and have a time.
-Result<std::vector<TrainingRun>> wanted_runs(const std::vector<RunRow>& rows,
+constexpr std::int64_t k_fewest_runs = 3;
+
+/// Runs of families that have enough of them; the others are left out, with a warning.
+Result<std::vector<TrainingRun>> of_large_families(std::vector<TrainingRun> runs, const Events& events) {
+  std::map<std::string, std::int64_t> families;
+  for (const TrainingRun& run : runs) {
+    ++families[run.family];
+  }
+  std::vector<std::string> few;
+  for (const auto& [family, count] : families) {
+    if (count < k_fewest_runs) {
+      few.push_back(fmt::format("{}: {} measured run{}, a fit needs {}", family, count, count == 1 ? "" : "s",
+                                k_fewest_runs));
+    }
+  }
+  std::erase_if(runs, [&](const TrainingRun& run) { return families.at(run.family) < k_fewest_runs; });
+  if (runs.empty()) {
+    return failure(few.front());
+  }
+  for (const std::string& family : few) {
+    events.warn(family + "; left out");
+  }
+  return runs;
+}
+
+/// The runs that are fitted: those of `ids`, or all, that can be expressed and have a time. Fails on a time
+/// that is no number above 0.
+Result<std::vector<TrainingRun>> wanted_runs(const std::string& table, const std::vector<RunRow>& rows,
                                              const std::set<std::string>& ids, const Events& events) {
   std::set<std::string> missing = ids;
   std::map<std::string, std::int64_t> reasons;
@@ -95,6 +121,10 @@ Result<std::vector<TrainingRun>> wanted_runs(const std::vector<RunRow>& rows,
     missing.erase(row.id);
     if (!ids.empty() && !ids.contains(row.id)) {
       continue;
+    }
+    if (!row.time_text.empty()) {
+      return failure(fmt::format("{}:{}: seconds_per_iteration is '{}'; it must be a number above 0", table,
+                                 row.line, row.time_text));
     }
     if (!row.reason.empty() || !row.run.seconds) {
       ++reasons[row.reason.empty() ? "no time was measured" : row.reason];
@@ -109,7 +139,7 @@ Result<std::vector<TrainingRun>> wanted_runs(const std::vector<RunRow>& rows,
     return failure(fmt::format("--ids names '{}', which the table does not have", *missing.begin()));
   }
   return runs.empty() ? failure("no row with a measured time can be expressed")
-                      : Result<std::vector<TrainingRun>>(std::move(runs));
+                      : of_large_families(std::move(runs), events);
 }
 
 }  // namespace
@@ -181,17 +211,19 @@ Result<CalibratedRows> calibrate_rows(const CalibrateRowsRequest& request) {
     return failure(ids ? fmt::format("{}: names no row", request.ids) : ids.error().message);
   }
   return read_rows(request.table).and_then([&](const std::vector<RunRow>& rows) {
-    return wanted_runs(rows, *ids, request.events).map([&](const std::vector<TrainingRun>& runs) {
-      const std::string source =
-          request.source.empty() ? std::filesystem::path(request.table).filename().string() : request.source;
-      CalibratedRows result{calibrated_runs(runs, source), {}};
-      std::set<std::string> fitted;
-      for (const TrainingRun& run : runs) {
-        fitted.insert(run.id);
-      }
-      result.errors = errors_by_family(result.calibration, rows, fitted);
-      return result;
-    });
+    return wanted_runs(request.table, rows, *ids, request.events)
+        .map([&](const std::vector<TrainingRun>& runs) {
+          const std::string source = request.source.empty()
+                                         ? std::filesystem::path(request.table).filename().string()
+                                         : request.source;
+          CalibratedRows result{calibrated_runs(runs, source), {}};
+          std::set<std::string> fitted;
+          for (const TrainingRun& run : runs) {
+            fitted.insert(run.id);
+          }
+          result.errors = errors_by_family(result.calibration, rows, fitted);
+          return result;
+        });
   });
 }
 

@@ -35,6 +35,49 @@ struct CalibrateFlags {
   OutputFlags output;  // of the residuals
 };
 
+/// A flag, whether it was given, and of what it is.
+struct ModeFlag {
+  const char* name;
+  bool is_given;
+  const char* what;
+};
+
+/// Fails where a flag was given that another way to calibrate has.
+Result<void> check_mode(const char* mode, std::initializer_list<ModeFlag> others) {
+  for (const ModeFlag& flag : others) {
+    if (flag.is_given) {
+      return failure(fmt::format("{} is for {}, not for {}; leave it out", flag.name, flag.what, mode));
+    }
+  }
+  return {};
+}
+
+/// Flags that only sweeps have.
+Result<void> check_no_sweep_flags(const CalibrateFlags& flags, const char* mode) {
+  constexpr const char* sweeps = "sweeps of collectives";
+  const CalibrateRequest& request = flags.request;
+  return check_mode(mode, {{"--library", !request.library.empty(), sweeps},
+                           {"--gpus-per-node", request.ranks_per_node > 0, sweeps},
+                           {"--shape-from", !request.shape_from.empty(), sweeps}});
+}
+
+Result<void> check_flags_of_rows(const CalibrateFlags& flags) {
+  constexpr const char* mode = "--rows";
+  return check_no_sweep_flags(flags, mode).and_then([&] {
+    return check_mode(mode, {{"--machine", !flags.request.machine.empty(), "sweeps and matrix products"},
+                             {"--held-out", !flags.request.held_out.empty(), "sweeps and matrix products"},
+                             {"--multiprocessors", flags.products.processors > 0, "matrix products"}});
+  });
+}
+
+Result<void> check_flags_of_products(const CalibrateFlags& flags, bool is_training) {
+  const char* const mode = is_training ? "--from-training" : "matrix products";
+  return check_no_sweep_flags(flags, mode).and_then([&] {
+    return check_mode(mode, {{"--held-out", is_training && !flags.request.held_out.empty(),
+                              "sweeps and tables of matrix products"}});
+  });
+}
+
 Result<ExitCode> calibrated_rows(const CalibrateFlags& flags, Console& console) {
   const std::vector<std::string> inputs = {flags.rows.table, flags.rows.ids};
   if (const Result<void> usable = check_output_place(flags.file, inputs); !usable) {
@@ -119,15 +162,16 @@ Action declare_calibrate(CLI::App& verb) {
   verb.add_option("--machine", request.machine, "Start from this one (default: the one that the files name)")
       ->type_name("NAME|FILE");
   verb.add_option("--library", request.library,
-                  "What was measured, where the files do not say (default: nccl)")
+                  "What was measured, where the files do not say (default: nccl; rccl on AMD)")
       ->type_name("NAME[:VERSION]");
-  verb.add_option("--gpus-per-node", request.ranks_per_node,
-                  "Of outputs that do not say (default: as many as a node has)")
-      ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
-      ->type_name("N");
-  verb.add_option("--ranks-per-node", request.ranks_per_node)
-      ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
-      ->group("");  // as it was called
+  const CLI::Option* const per_node =
+      verb.add_option("--gpus-per-node", request.ranks_per_node,
+                      "Of outputs that do not say (default: as many as a node has)")
+          ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
+          ->type_name("N");
+  declare_former_name(verb.add_option("--ranks-per-node", request.ranks_per_node)
+                          ->check(between(std::int64_t{1}, std::int64_t{1} << 16)),
+                      per_node);
   verb.add_option("--shape-from", request.shape_from,
                   "Take the dependence on the number of ranks from this machine")
       ->type_name("NAME|FILE");
@@ -142,11 +186,20 @@ Action declare_calibrate(CLI::App& verb) {
       ->capture_default_str();
   return [flags](Console& console) -> Result<ExitCode> {
     if (!flags->rows.table.empty()) {
-      return calibrated_rows(*flags, console);
+      return check_flags_of_rows(*flags).and_then([&] { return calibrated_rows(*flags, console); });
     }
     const std::vector<std::string>& files = flags->request.files;
-    if (!flags->products.files.empty() || std::any_of(files.begin(), files.end(), names_product_table)) {
-      return calibrated_products_of(*flags, console);
+    const bool is_training = !flags->products.files.empty();
+    if (is_training || std::any_of(files.begin(), files.end(), names_product_table)) {
+      return check_flags_of_products(*flags, is_training).and_then([&] {
+        return calibrated_products_of(*flags, console);
+      });
+    }
+    if (const Result<void> checked =
+            check_mode("sweeps of collectives",
+                       {{"--multiprocessors", flags->products.processors > 0, "matrix products"}});
+        !checked) {
+      return tl::unexpected(checked.error());
     }
     std::vector<std::string> inputs = flags->request.files;
     inputs.insert(inputs.end(), flags->request.held_out.begin(), flags->request.held_out.end());

@@ -7,6 +7,7 @@
 
 #include "commlens/app/cost.hpp"
 #include "commlens/app/layout_options.hpp"
+#include "commlens/app/output_place.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/number_check.hpp"
@@ -82,13 +83,14 @@ Action declare_cost(CLI::App& verb) {
       ->required()
       ->check(between(std::int64_t{1}, std::int64_t{1} << 24))
       ->type_name("N");
-  verb.add_option("--gpus-per-node", request.ranks_per_node,
-                  "Ranks of the group on each node (default: as many as a node has)")
-      ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
-      ->type_name("N");
-  verb.add_option("--ranks-per-node", request.ranks_per_node)
-      ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
-      ->group("");  // as it was called
+  const CLI::Option* const per_node =
+      verb.add_option("--gpus-per-node", request.ranks_per_node,
+                      "Ranks of the group on each node (default: as many as a node has)")
+          ->check(between(std::int64_t{1}, std::int64_t{1} << 16))
+          ->type_name("N");
+  declare_former_name(verb.add_option("--ranks-per-node", request.ranks_per_node)
+                          ->check(between(std::int64_t{1}, std::int64_t{1} << 16)),
+                      per_node);
   verb.add_option("--bytes", flags->bytes, "Message sizes; 512..512MiB: doubled from the first to the last")
       ->required()
       ->type_name("LIST");
@@ -108,7 +110,12 @@ Action declare_cost(CLI::App& verb) {
       ->type_name("FILE");
   verb.add_flag("--explain", request.explain, "Every algorithm and protocol that the library weighs");
   declare_output(verb, flags->output);
-  return [flags](Console& console) {
+  return [flags](Console& console) -> Result<ExitCode> {
+    const CostRequest& given = flags->request;
+    if (const Result<void> usable = check_output_place(flags->output.file, {given.machine, given.tuning_log});
+        !usable) {
+      return tl::unexpected(usable.error());
+    }
     return all_sizes(flags->bytes).and_then([&](const std::vector<std::int64_t>& sizes) {
       CostRequest asked = flags->request;
       asked.bytes = sizes;

@@ -200,5 +200,14 @@ TEST(CalibrateVerb, RefusesFilesWithoutTimes) {
   EXPECT_EQ(refused({"calibrate", sweep, sweep, "-o", machine}), sweep + ": is given twice");
 }
 
+TEST(Cost, RefusesBothNamesOfAFlag) {
+  const Outcome outcome = run_with({"cost", "all_gather", "--machine", "dgx_h100", "--ranks", "8", "--bytes",
+                                    "1MiB", "--gpus-per-node", "8", "--ranks-per-node", "4"});
+  EXPECT_EQ(outcome.code, ExitCode::bad_input);
+  EXPECT_EQ(outcome.err,
+            "commlens: --ranks-per-node excludes --gpus-per-node; see "
+            "commlens cost --help\n");
+}
+
 }  // namespace
 }  // namespace commlens

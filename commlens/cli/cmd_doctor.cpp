@@ -6,6 +6,7 @@
 
 #include "commlens/app/doctor.hpp"
 #include "commlens/app/doctor_machine.hpp"
+#include "commlens/app/output_place.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/machine/machine_reader.hpp"
@@ -45,12 +46,17 @@ Action declare_doctor(CLI::App& verb) {
       ->type_name("FILE");
   declare_output(verb, flags->output);
   return [flags](Console& console) {
-    const Result<void> written =
-        flags->machine.empty() ? Result<void>() : write_machine_here(flags->machine, console);
-    return written.map([&] {
-      write_rendered(console, flags->output, examine_machine());
-      return ExitCode::done;
-    });
+    return check_output_place(flags->output.file, {})
+        .and_then([&] {
+          return flags->machine.empty() ? Result<void>() : check_file_place("--machine", flags->machine);
+        })
+        .and_then([&] {
+          return flags->machine.empty() ? Result<void>() : write_machine_here(flags->machine, console);
+        })
+        .map([&] {
+          write_rendered(console, flags->output, examine_machine());
+          return ExitCode::done;
+        });
   };
 }
 

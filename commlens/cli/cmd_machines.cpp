@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "commlens/app/machines.hpp"
+#include "commlens/app/output_place.hpp"
 #include "commlens/cli/command.hpp"
 
 namespace commlens {
@@ -28,16 +29,18 @@ Action declare_machines(CLI::App& verb) {
   verb.add_option("MACHINE", flags->names, "Show these in full: names, or files to check");
   declare_output(verb, flags->output);
   return [flags](Console& console) {
-    return list_machines(flags->names).map([&](const MachineList& list) {
-      for (const Machine& machine : list.in_full ? list.machines : std::vector<Machine>()) {
-        if (const std::vector<std::string> missing = missing_numbers(machine); !missing.empty()) {
-          warn(console,
-               fmt::format("{} has no {}, which times need", machine.name, fmt::join(missing, ", ")));
-        }
-      }
-      write_rendered(console, flags->output, list);
-      return ExitCode::done;
-    });
+    return check_output_place(flags->output.file, flags->names)
+        .and_then([&] { return list_machines(flags->names); })
+        .map([&](const MachineList& list) {
+          for (const Machine& machine : list.in_full ? list.machines : std::vector<Machine>()) {
+            if (const std::vector<std::string> missing = missing_numbers(machine); !missing.empty()) {
+              warn(console,
+                   fmt::format("{} has no {}, which times need", machine.name, fmt::join(missing, ", ")));
+            }
+          }
+          write_rendered(console, flags->output, list);
+          return ExitCode::done;
+        });
   };
 }
 

@@ -61,8 +61,8 @@ Result<ExitCode> simulate_job(Console& console, const SimulateFlags& flags) {
   }
   std::vector<std::string> inputs = flags.job.config;
   inputs.insert(inputs.end(), {flags.job.machine, flags.rows.calibration});
-  const Result<void> usable = check_file_place("-o", flags.output.file).and_then([&] {
-    return check_apart("-o", flags.output.file, inputs);
+  const Result<void> usable = check_output_place(flags.output.file, inputs).and_then([&] {
+    return flags.job.trace.empty() ? Result<void>() : check_trace_place("--trace", flags.job.trace, inputs);
   });
   if (!usable) {
     return tl::unexpected(usable.error());
@@ -107,7 +107,8 @@ Action declare_simulate(CLI::App& verb) {
                   "SimGrid plays it, up to 256 ranks; none: each as if alone")
       ->check(CLI::IsMember({"none", "flows", "simgrid"}))
       ->capture_default_str();
-  verb.add_option("--trace", flags->job.trace, "Write the calls with their times as a trace directory")
+  verb.add_option("--trace", flags->job.trace,
+                  "Write the calls with their times as a trace directory, in place of an earlier trace")
       ->type_name("DIR");
   verb.add_option("--rows", flags->rows.table, "Training runs, one a line: model, devices, layout")
       ->type_name("TABLE.csv");

@@ -2,6 +2,7 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/base/test_support.hpp"
+#include "commlens/base/text.hpp"
 #include "commlens/cli/test_support.hpp"
 
 namespace commlens {
@@ -35,15 +36,36 @@ TEST(Simulate, WritesATimeOrAReasonForEveryRow) {
 
 TEST(Simulate, TakesWhatCalibrateHasWritten) {
   const ScratchDirectory directory;
-  const std::string table = directory.write("runs.csv", k_runs);
-  const std::string ids = directory.write("ids.txt", "one\n");
+  const std::string table = directory.write(
+      "runs.csv",
+      k_runs + std::string("four,24,2048,16,8192,50000,2048,H100,8,fsdp,4,32,none,bf16,composer "
+                           "FSDP,0.3\n"
+                           "five,24,2048,16,8192,50000,2048,H100,8,fsdp,32,256,none,bf16,composer "
+                           "FSDP,2.05\n"));
+  const std::string ids = directory.write("ids.txt", "one\nfour\nfive\n");
   const std::string fit = directory.path("mine.json");
   const Outcome fitted = run_with({"calibrate", "--rows", table, "--ids", ids, "-o", fit});
   EXPECT_EQ(fitted.code, ExitCode::done) << fitted.err;
   EXPECT_NE(fitted.out.find("held out"), std::string::npos) << fitted.out;
   const Outcome result = run_with({"simulate", "--rows", table, "--calibration", fit});
   EXPECT_EQ(result.code, ExitCode::done) << result.err;
-  EXPECT_NE(result.out.find("calibrated on 1 runs of H100, fsdp"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("calibrated on 3 runs of H100, fsdp"), std::string::npos) << result.out;
+}
+
+TEST(CalibrateRows, RefusesWhatTheRunsCannotSupport) {
+  const ScratchDirectory directory;
+  const auto refusal = [&](const std::string& table) {
+    const Outcome outcome = run_with(
+        {"calibrate", "--rows", directory.write("runs.csv", table), "-o", directory.path("mine.json")});
+    EXPECT_EQ(outcome.code, ExitCode::bad_input) << outcome.out;
+    return outcome.err.substr(outcome.err.rfind("commlens: ", outcome.err.size() - 2));
+  };
+  EXPECT_EQ(refusal(k_runs), "commlens: H100, fsdp: 2 measured runs, a fit needs 3\n");
+  for (const char* const time : {"nan", "-1", "0", "inf", "soon"}) {
+    const std::string table = replaced(k_runs, "composer FSDP,1.05", std::string("composer FSDP,") + time);
+    EXPECT_EQ(refusal(table), "commlens: " + directory.path("runs.csv") + ":3: seconds_per_iteration is '" +
+                                  time + "'; it must be a number above 0\n");
+  }
 }
 
 TEST(Simulate, RefusesWhatItCannotRead) {

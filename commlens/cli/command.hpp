@@ -13,7 +13,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace commlens {
 
@@ -64,6 +65,8 @@ void declare_iteration(CLI::App& verb, std::string& range, const std::string& he
 void declare_rank(CLI::App& verb, std::optional<std::int64_t>& rank, const std::string& what = "");
 /// The rank that was given.
 std::optional<Rank> rank_of(const std::optional<std::int64_t>& given);
+/// Hides an option that has another name now, and refuses both together.
+void declare_former_name(CLI::Option* former, const CLI::Option* now);
 
 /// Adds --format and -o to a verb.
 void declare_output(CLI::App& verb, OutputFlags& flags);

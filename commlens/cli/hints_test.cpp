@@ -203,6 +203,11 @@ TEST_F(Hints, IterationChoosesAndIterationsCounts) {
   for (const char* const flag : {"--iteration", "--iterations"}) {  // the latter as it was called
     EXPECT_NE(run_with({"summary", calls, flag, "1-"}).out.find("2 iterations (1 to 2)"), std::string::npos);
   }
+  const Outcome both = run_with({"summary", calls, "--iteration", "1-", "--iterations", "2-"});
+  EXPECT_EQ(both.code, ExitCode::bad_input);
+  EXPECT_EQ(both.err,
+            "commlens: --iterations excludes --iteration; see commlens "
+            "summary --help\n");
   for (const char* const verb : {"summary", "compare", "report"}) {
     const std::string help = run_with({verb, "--help"}).out;
     EXPECT_NE(help.find("--iteration FIRST-[LAST]"), std::string::npos) << verb;

@@ -39,11 +39,16 @@ class OutputPlace : public testing::Test {
             {"summary", path("calls.jsonl"), "-o"},
             {"report", path("calls.jsonl"), "-o"},
             {"export", path("calls.jsonl"), "--to", "calls", "-o"},
-            {"export", path("calls.jsonl"), "--to", "sqlite", "-o"}};
+            {"export", path("calls.jsonl"), "--to", "sqlite", "-o"},
+            {"cost", "all_gather", "--machine", "dgx_h100", "--ranks", "8", "--bytes", "1MiB", "-o"},
+            {"machines", "-o"},
+            {"doctor", "-o"},
+            {"doctor", "--machine"}};
   }
   std::vector<std::vector<std::string>> verbs_with_directories() const {
     return {{"import", path("calls.jsonl"), "-o"},
             {"train", "19M", "--ranks", "1", "--dtype", "bf16", "-o"},
+            {"simulate", "19M", "--ranks", "8", "--machine", "dgx_a100", "--trace"},
             {"report", path("calls.jsonl"), "-o", "/dev/null", "--data"},
             {"export", path("calls.jsonl"), "--to", "chakra", "-o"}};
   }

@@ -110,8 +110,18 @@ void declare_output(CLI::App& verb, OutputFlags& flags) {
 }
 
 void declare_iteration(CLI::App& verb, std::string& range, const std::string& help) {
-  verb.add_option("--iteration", range, help)->type_name("FIRST-[LAST]");
-  verb.add_option("--iterations", range)->group("");
+  const CLI::Option* const now = verb.add_option("--iteration", range, help)->type_name("FIRST-[LAST]");
+  declare_former_name(verb.add_option("--iterations", range), now);
+}
+
+void declare_former_name(CLI::Option* former, const CLI::Option* now) {
+  // Option::excludes would add the former name to the help.
+  former->group("")->check([former, now](const std::string&) {
+    if (now->count() > 0) {
+      throw CLI::ExcludesError("--" + former->get_lnames().front(), now->get_name());
+    }
+    return std::string();
+  });
 }
 
 void declare_rank(CLI::App& verb, std::optional<std::int64_t>& rank, const std::string& what) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commlens/base/text.hpp"
 
@@ -149,6 +151,29 @@ void MachineFields::known(const ConfigNode& map, const std::string& path,
       fail(map.items[index], joined(path, map.keys[index]),
            near.empty() ? "is not known" : fmt::format("is not known; did you mean '{}'?", near));
     }
+  }
+}
+
+std::string MachineFields::choice(const ConfigNode& map, const std::string& path, std::string_view key,
+                                  std::initializer_list<std::string_view> choices) {
+  const std::string found = text(map, path, key);
+  if (std::find(choices.begin(), choices.end(), found) == choices.end()) {
+    const ConfigNode* const node = field(map, path, key, false);
+    fail(node == nullptr ? map : *node, joined(path, key),
+         fmt::format("'{}' is not known; choose {}", found, fmt::join(choices, ", ")));
+  }
+  return found;
+}
+
+void MachineFields::each_key_once(const ConfigNode& node, const std::string& path) {
+  std::set<std::string_view> seen;
+  for (std::size_t index = 0; index < node.items.size(); ++index) {
+    const bool is_map = node.kind == ConfigNode::Kind::map;
+    const std::string here = is_map ? joined(path, node.keys[index]) : path;
+    if (is_map && !seen.insert(node.keys[index]).second) {
+      fail(node.items[index], here, "is there twice");
+    }
+    each_key_once(node.items[index], here);
   }
 }
 

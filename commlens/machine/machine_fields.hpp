@@ -39,6 +39,11 @@ class MachineFields {
   const std::vector<ConfigNode>& items(const ConfigNode& map, const std::string& path, std::string_view key);
   /// Keys of a map other than these are mistakes.
   void known(const ConfigNode& map, const std::string& path, std::initializer_list<std::string_view> keys);
+  /// A text that must be one of these.
+  std::string choice(const ConfigNode& map, const std::string& path, std::string_view key,
+                     std::initializer_list<std::string_view> choices);
+  /// Keys that a map, or one below it, has twice are mistakes.
+  void each_key_once(const ConfigNode& node, const std::string& path);
   void fail(const ConfigNode& node, const std::string& path, std::string_view reason);
   const std::string& error() const { return error_; }
 

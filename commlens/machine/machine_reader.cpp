@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "commlens/config/json_document.hpp"
 #include "commlens/machine/machine_fields.hpp"
+#include "commlens/machine/machines.hpp"
 #include "commlens/machine/product_fields.hpp"
 
 namespace commlens {
@@ -83,7 +86,7 @@ void read_scale_up(MachineFields& fields, const ConfigNode& root, double ranks, 
     return;
   }
   fields.known(*node, "scale_up", {"kind", "bandwidth", "links", "effective", "classes"});
-  up.kind = fields.text(*node, "scale_up", "kind");
+  up.kind = fields.choice(*node, "scale_up", "kind", {"nvswitch", "mesh", "links", "none", "unknown"});
   up.bandwidth = fields.quantity(*node, "scale_up", "bandwidth", k_link_rate, has_numbers(up.kind));
   up.links = fields.quantity(*node, "scale_up", "links", k_links, false);
   up.effective = fields.quantity(*node, "scale_up", "effective", k_link_rate, false);
@@ -98,7 +101,8 @@ void read_scale_out(MachineFields& fields, const ConfigNode& root, double ranks,
     return;
   }
   fields.known(*node, "scale_out", {"kind", "type", "nics", "bandwidth", "owners", "shape"});
-  out.kind = fields.text(*node, "scale_out", "kind");
+  out.kind = fields.choice(*node, "scale_out", "kind",
+                           {"dragonfly", "fat tree", "rails", "torus", "none", "unknown"});
   out.type = fields.text(*node, "scale_out", "type", false);
   out.nics = fields.quantity(*node, "scale_out", "nics", k_nics, has_numbers(out.kind));
   out.bandwidth = fields.quantity(*node, "scale_out", "bandwidth", k_link_rate, has_numbers(out.kind));
@@ -124,7 +128,7 @@ void read_graph(MachineFields& fields, const ConfigNode& root, std::vector<Graph
   for (const ConfigNode& item : fields.items(root, "", "graph")) {
     fields.known(item, "graph", {"pattern", "several_nodes", "channels", "speed"});
     GraphFact fact;
-    fact.pattern = fields.text(item, "graph", "pattern");
+    fact.pattern = fields.choice(item, "graph", "pattern", {"ring", "nvls"});
     fact.several_nodes = fields.flag(item, "several_nodes");
     fact.channels = fields.quantity(item, "graph", "channels", k_channels, true).value_or(Quantity{});
     fact.speed = fields.quantity(item, "graph", "speed", k_link_rate, true).value_or(Quantity{});
@@ -250,6 +254,21 @@ void read_calibrations(MachineFields& fields, const ConfigNode& root,
   }
 }
 
+/// The machine that another borrows from: a known one or a file.
+std::string lender_name(MachineFields& fields, const ConfigNode& root) {
+  const std::string lender = fields.text(root, "", "borrows", false);
+  const std::span<const EmbeddedFile> known = built_in_machines();
+  const bool is_known = std::any_of(known.begin(), known.end(),
+                                    [&](const EmbeddedFile& each) { return each.stem() == lender; });
+  std::error_code unreadable;
+  if (!lender.empty() && !is_known && !std::filesystem::exists(lender, unreadable)) {
+    fields.fail(
+        *fields.field(root, "", "borrows", true), "borrows",
+        fmt::format("'{}' is no file and none of the known machines, which commlens machines lists", lender));
+  }
+  return lender;
+}
+
 Machine machine_from(MachineFields& fields, const ConfigNode& root) {
   Machine machine;
   fields.known(root, "",
@@ -281,7 +300,7 @@ Machine machine_from(MachineFields& fields, const ConfigNode& root) {
   read_graph(fields, root, machine.graph);
   machine.rccl_model = fields.quantity(root, "", "rccl_model", k_model, false);
   machine.host = host_of(fields, root);
-  machine.borrows = fields.text(root, "", "borrows", false);
+  machine.borrows = lender_name(fields, root);
   read_calibrations(fields, root, machine.calibrations);
   return machine;
 }
@@ -294,6 +313,7 @@ Result<Machine> read_machine(std::string_view file, std::string_view content) {
       return failure(fmt::format("{}: is no machine file: an object is expected", file));
     }
     MachineFields fields;
+    fields.each_key_once(root, "");
     Machine machine = machine_from(fields, root);
     return fields.error().empty() ? Result<Machine>(std::move(machine)) : failure(fields.error());
   });

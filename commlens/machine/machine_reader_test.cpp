@@ -137,6 +137,32 @@ TEST(MachineFile, WithMissingOrUnknownFieldsIsRefused) {
   EXPECT_FALSE(read_machine("m.json", ""));
 }
 
+TEST(MachineFile, WithKindsThatAreNotKnownIsRefused) {
+  EXPECT_EQ(
+      refusal_of("\"scale_out\": {\"kind\":\"none\"}", "\"scale_out\": {\"kind\":\"dragonly\"}"),
+      "m.json:23: scale_out.kind: 'dragonly' is not known; choose dragonfly, fat tree, rails, torus, none, "
+      "unknown");
+  EXPECT_EQ(refusal_of("\"kind\": \"links\"", "\"kind\": \"link\""),
+            "m.json:13: scale_up.kind: 'link' is not known; choose nvswitch, mesh, links, none, unknown");
+}
+
+TEST(MachineFile, WithAKeyTwiceIsRefused) {
+  EXPECT_EQ(refusal_of(" \"cpu\": \"intel\",", " \"cpu\": \"intel\",\n \"cpu\": \"amd\","),
+            "m.json:7: cpu: is there twice");
+  EXPECT_EQ(refusal_of("\"value\":80,", "\"value\":80,\"value\":90,"),
+            "m.json:10: processor.memory.value: is there twice");
+}
+
+TEST(MachineFile, ThatBorrowsFromNobodyIsRefused) {
+  const auto borrowing = [](const std::string& lender) {
+    return refusal_of(" \"cpu\": \"intel\",", " \"cpu\": \"intel\",\n \"borrows\": \"" + lender + "\",");
+  };
+  EXPECT_EQ(borrowing("nothere"),
+            "m.json:7: borrows: 'nothere' is no file and none of the known machines, which commlens machines "
+            "lists");
+  EXPECT_EQ(borrowing("dgx_h100"), "");
+}
+
 TEST(MachineName, IsFoundOrTheNearestIsNamed) {
   EXPECT_EQ(find_machine("dgx_h10").error().message,
             "machine 'dgx_h10' is no file and none of the known ones, is it 'dgx_h100'?; commlens machines "

@@ -107,6 +107,17 @@ const ProductTimes* known_products(const Processor& processor, DType dtype) {
   return found;
 }
 
+void put_products(Processor& processor, ProductTimes products) {
+  std::vector<ProductTimes>& all = processor.products;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const ProductTimes& known) { return known.dtype == products.dtype; });
+  if (found == all.end()) {
+    all.push_back(std::move(products));
+  } else {
+    *found = std::move(products);
+  }
+}
+
 void read_products(MachineFields& fields, const ConfigNode& node, Processor& processor) {
   const ConfigNode* const gemm = fields.field(node, "processor", "gemm", false);
   if (gemm == nullptr) {

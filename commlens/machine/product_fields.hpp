@@ -16,6 +16,9 @@ std::optional<double> peak_of(const Processor& processor, DType dtype);
 /// other: of the two, what is known of the other counts.
 const ProductTimes* known_products(const Processor& processor, DType dtype);
 
+/// Puts what is known of products in a type in place of what was; other types stay.
+void put_products(Processor& processor, ProductTimes products);
+
 /// Reads `gemm` of a processor whose peaks were read.
 void read_products(MachineFields& fields, const ConfigNode& node, Processor& processor);
 

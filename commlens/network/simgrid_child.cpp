@@ -3,19 +3,17 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <optional>
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commlens/base/child_process.hpp"
 #include "commlens/base/modules.hpp"
 
 namespace commlens {
@@ -28,17 +26,7 @@ ssize_t moved(ssize_t count) { return count < 0 && errno == EINTR ? 0 : count; }
 
 [[noreturn]] void work_in_child(const std::filesystem::path& module, const char* entry,
                                 const std::function<void(void* entry, int socket)>& work, int socket) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGSEGV, SIGBUS, SIGABRT, SIGFPE}) {
-    std::signal(signal, SIG_DFL);
-  }
-  const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);  // SimGrid prints what we say better
-  if (nowhere < 0) {
-    _exit(1);
-  }
-  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    dup2(nowhere, standard);
-  }
+  socket = confined_child(socket);
   void* const library = dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* const function = library == nullptr ? nullptr : dlsym(library, entry);
   if (function == nullptr) {
@@ -109,13 +97,13 @@ SimgridChild start_simgrid_child(const std::filesystem::path& module, const char
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw SystemError(fmt::format("cannot make a socket: {}", std::strerror(errno)));
   }
-  std::fflush(nullptr);  // or the child has a copy of what is not written yet
-  const pid_t process = fork();
-  if (process < 0) {
-    const int reason = errno;
+  pid_t process = 0;
+  try {
+    process = forked_process();
+  } catch (const SystemError&) {
     close(ends[0]);
     close(ends[1]);
-    throw SystemError(fmt::format("cannot start a process: {}", std::strerror(reason)));
+    throw;
   }
   if (process == 0) {
     close(ends[0]);
@@ -130,10 +118,7 @@ int end_simgrid_child(const SimgridChild& child, bool kills) {
   if (kills) {
     kill(child.process, SIGKILL);
   }
-  int status = 0;
-  while (waitpid(child.process, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
+  return end_status_of(child.process);
 }
 
 std::string simgrid_end_text(int status) {

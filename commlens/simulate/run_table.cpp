@@ -252,6 +252,7 @@ RunRow row_of(const CsvTable& table, const CsvTable::Row& row) {
   if (!cells.text("seconds_per_iteration").empty()) {
     const double seconds = cells.number("seconds_per_iteration", 0);
     run.seconds = seconds > 0 ? std::optional<double>(seconds) : std::nullopt;
+    result.time_text = run.seconds ? "" : cells.text("seconds_per_iteration");
   }
   result.reason = cells.reason();
   return result;

@@ -18,7 +18,8 @@ struct RunRow {
   std::string id;
   int line = 0;
   TrainingRun run;
-  std::string reason;  // empty: `run` holds
+  std::string reason;     // empty: `run` holds
+  std::string time_text;  // of a measured time that is no number above 0; empty: none is so
 };
 
 /// A table of training runs, one a line, with the columns of docs/time-model.md#tables-of-training-runs: an

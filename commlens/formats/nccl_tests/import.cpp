@@ -113,6 +113,20 @@ class NcclTestsReader {
 
 }  // namespace
 
+std::string device_named(std::string_view log) {
+  std::string name;
+  while (!log.empty() && name.empty()) {
+    const std::string_view line = log.substr(0, log.find('\n'));
+    const std::size_t device = line.find(" device ");
+    const std::size_t bus = device == std::string_view::npos ? device : line.find(']', device);
+    if (bus != std::string_view::npos && test_device(line)) {
+      name = std::string(trimmed(line.substr(bus + 1)));
+    }
+    log.remove_prefix(std::min(line.size() + 1, log.size()));
+  }
+  return name;
+}
+
 Result<Trace> read(const std::filesystem::path& path) { return read_lines<NcclTestsReader>(path); }
 
 bool sniff(const std::filesystem::path& path, std::string_view head) {

@@ -142,6 +142,13 @@ TEST(NcclTests, ReadsSeveralRunsInOneLogWithLaunchersAndOtherLines) {
   EXPECT_TRUE(trace->provenance.averaged_times);
 }
 
+TEST(NcclTests, NamesTheDeviceOfTheList) {
+  EXPECT_EQ(device_named(std::string(k_four_devices) + "# done\n"), "NVIDIA H100");
+  EXPECT_EQ(device_named("#   Rank  0 Pid 112424 on localhost device  0 [0x00] A100-SXM4-40GB\r\n"),
+            "A100-SXM4-40GB");
+  EXPECT_EQ(device_named("Rank of device ] 7\n# nThread 1"), "");
+}
+
 TEST(NcclTests, LearnsTheRanksFromSizesWithoutAListOfDevices) {
   EXPECT_EQ(tested_calls(read_tests(std::string(k_new_columns) + "96 4 half sum -1 1 1 1 0 1 1 1 0\n"))[0],
             "reduce_scatter fp16 96->8 x12 out-of-place 0+1000");

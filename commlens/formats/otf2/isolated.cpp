@@ -8,15 +8,16 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commlens/base/child_process.hpp"
 #include "commlens/formats/otf2/record_stream.hpp"
 
 namespace commlens::formats::otf2 {
@@ -90,20 +91,7 @@ class Child {
 
  private:
   void confine() {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (pipe_ <= STDERR_FILENO) {  // where the standard files were closed; they are replaced below
-      pipe_ = fcntl(pipe_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-      if (pipe_ < 0) {
-        _exit(1);
-      }
-    }
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) {
-      std::signal(signal, SIG_DFL);
-    }
-    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);  // libraries print what we say better
-    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-      dup2(nowhere, standard);
-    }
+    pipe_ = confined_child(pipe_);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_CPU, reader_.limits.processor_time.count());
@@ -164,13 +152,7 @@ class Running {
   }
 
   /// Waits for its end; the status of waitpid, or -1 when somebody else took it.
-  int wait() {
-    int status = -1;
-    while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
-    }
-    child_ = 0;
-    return status;
-  }
+  int wait() { return end_status_of(std::exchange(child_, 0)); }
 
  private:
   pid_t child_;
@@ -229,11 +211,7 @@ Result<Trace> read_isolated(const IsolatedReader& reader, const fs::path& path) 
   if (pipe2(ends, O_CLOEXEC) != 0) {
     throw SystemError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   }
-  std::fflush(nullptr);  // or the child has a copy of what is not written yet
-  const pid_t forked = fork();
-  if (forked < 0) {
-    throw SystemError(fmt::format("cannot start a process: {}", std::strerror(errno)));
-  }
+  const pid_t forked = forked_process();
   if (forked == 0) {
     close(ends[0]);
     Child(ends[1], reader).run(path);

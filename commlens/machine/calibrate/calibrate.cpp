@@ -3,70 +3,23 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
-#include "commlens/base/units.hpp"
-#include "commlens/comm/volume.hpp"
 #include "commlens/machine/calibrate/fit.hpp"
+#include "commlens/machine/calibrate/sweep_checks.hpp"
 #include "commlens/machine/cost/collective.hpp"
+#include "commlens/machine/cost/known_pairs.hpp"
 #include "commlens/machine/cost/nccl.hpp"
 
 namespace commlens {
 namespace {
 
-/// A time beyond the links by more than this is a unit error rather than a fast machine: switches that reduce
-/// reach 1.07 of a link's rate.
-constexpr double k_most_of_link = 1.25;
-
 double middle_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-/// GB/s that the ranks of a placement can send at most, each.
-double link_rate(const Machine& machine, const Placement& place) {
-  const double inside = machine.up.bandwidth ? machine.up.bandwidth->value : 0;
-  const double between =
-      machine.out.nics && machine.out.bandwidth ? machine.out.nics->value * machine.out.bandwidth->value : 0;
-  return place.nodes > 1
-             ? std::max(between,
-                        static_cast<double>(place.ranks) <= machine.ranks_per_node.value ? inside : 0)
-             : inside;
-}
-
-Result<void> check_rate(const Machine& machine, const SweepPoint& point) {
-  const double link = link_rate(machine, point.call.place);
-  const double bus = static_cast<double>(point.call.bytes.value) / point.us / 1e3 *
-                     bus_factor(point.call.op, point.call.place.ranks);
-  if (link > 0 && bus > k_most_of_link * link) {
-    return failure(fmt::format(
-        "{}: {:.0f} GB/s of bus bandwidth, {:.1f} times what the links of {} carry ({:.0f} GB/s): "
-        "times or sizes are in another unit",
-        point.where, bus, bus / link, machine.name, link));
-  }
-  return {};
-}
-
-using PointKey = std::tuple<std::string, std::string, CommKind, std::string, DType, std::int64_t,
-                            std::int64_t, std::int64_t>;
-
-PointKey key_of(const SweepPoint& point) {
-  const TimedCall& call = point.call;
-  return {point.library, point.version,    call.op,          point.algorithm,
-          call.dtype,    call.place.ranks, call.place.nodes, call.bytes.value};
-}
-
-/// Whether every row is there an even number of times with the same time: the sweep was given twice.
-bool is_doubled(const std::vector<SweepPoint>& points) {
-  std::map<std::pair<PointKey, double>, std::size_t> times;
-  for (const SweepPoint& point : points) {
-    ++times[{key_of(point), point.us}];
-  }
-  return std::all_of(times.begin(), times.end(), [](const auto& entry) { return entry.second % 2 == 0; });
 }
 
 std::vector<SweepPoint> medians_of(const std::vector<SweepPoint>& points) {
@@ -120,33 +73,6 @@ Result<std::vector<PairPoint>> with_pairs(const Machine& machine, const std::vec
   return error.empty() ? Result<std::vector<PairPoint>>(std::move(result)) : failure(error);
 }
 
-Result<void> check_points(const CalibrationInput& input) {
-  if (input.points.empty()) {
-    return failure("no measured time to calibrate with");
-  }
-  for (const SweepPoint& point : input.points) {
-    if (!std::isfinite(point.us) || point.us <= 0) {
-      return failure(fmt::format("{}: the time is {}; it must be above 0", point.where, point.us));
-    }
-    if (const Result<void> checked = check_rate(input.machine, point); !checked) {
-      return checked;
-    }
-  }
-  if (is_doubled(input.points)) {
-    return failure(fmt::format("{}: every row is there twice with the same time; give each sweep once",
-                               input.points.front().where));
-  }
-  std::set<std::int64_t> sizes;
-  for (const SweepPoint& point : input.points) {
-    sizes.insert(point.call.bytes.value);
-  }
-  if (sizes.size() < 3) {
-    return failure(
-        fmt::format("{}: {} message sizes; a fit needs 3", input.points.front().where, sizes.size()));
-  }
-  return {};
-}
-
 std::vector<PairFit> shape_pairs(const Machine* machine, const std::string& library) {
   for (const Calibration& calibration :
        machine == nullptr ? std::vector<Calibration>() : machine->calibrations) {
@@ -157,12 +83,33 @@ std::vector<PairFit> shape_pairs(const Machine* machine, const std::string& libr
   return {};
 }
 
-/// Puts a calibration in place of the machine's earlier one of the same library and release.
-void replace_calibration(Machine& machine, Calibration calibration) {
-  std::erase_if(machine.calibrations, [&](const Calibration& earlier) {
-    return earlier.library == calibration.library && earlier.version == calibration.version;
-  });
-  machine.calibrations.push_back(std::move(calibration));
+bool has_pair(const Calibration& calibration, const PairFit& pair, bool must_be_measured) {
+  const PairFit* const found =
+      find_pair(calibration.pairs, pair.op, {pair.algorithm, pair.protocol}, pair.several_nodes);
+  return found != nullptr && (found->rows > 0 || !must_be_measured);
+}
+
+/// Puts a calibration before the machine's earlier ones of the library. Those of the same release keep the
+/// pairs that it did not measure, with their source; pairs of another machine's shape give way to measured
+/// ones.
+void add_calibration(Machine& machine, Calibration fresh) {
+  const auto is_alike = [&](const Calibration& earlier) {
+    return earlier.library == fresh.library && is_same_release(earlier.version, fresh.version);
+  };
+  for (const Calibration& earlier : machine.calibrations) {
+    std::erase_if(fresh.pairs, [&](const PairFit& pair) {
+      return is_alike(earlier) && pair.rows == 0 && has_pair(earlier, pair, true);
+    });
+  }
+  for (Calibration& earlier : machine.calibrations) {
+    std::erase_if(earlier.pairs,
+                  [&](const PairFit& pair) { return is_alike(earlier) && has_pair(fresh, pair, false); });
+  }
+  std::erase_if(machine.calibrations, [](const Calibration& earlier) { return earlier.pairs.empty(); });
+  const auto place =
+      std::find_if(machine.calibrations.begin(), machine.calibrations.end(),
+                   [&](const Calibration& earlier) { return earlier.library == fresh.library; });
+  machine.calibrations.insert(place, std::move(fresh));
 }
 
 /// By coefficients alone: with its own measured times every point would be exact.
@@ -231,7 +178,7 @@ Result<std::vector<PairError>> errors_of(const Machine& machine, const std::vect
 }
 
 Result<CalibrationOutput> calibrated(const CalibrationInput& input) {
-  if (const Result<void> checked = check_points(input); !checked) {
+  if (const Result<void> checked = check_points(input.machine, input.points); !checked) {
     return tl::unexpected(checked.error());
   }
   return with_pairs(input.machine, medians_of(input.points), input.version)
@@ -243,20 +190,23 @@ Result<CalibrationOutput> calibrated(const CalibrationInput& input) {
         }
         CalibrationOutput output;
         output.machine = input.machine;
+        output.notes = doubts_of(input.points);
+        bool is_fitted = false;
         for (const auto& [name, members] : libraries) {
           const std::vector<PairFit> shape = shape_pairs(input.shape, name.first);
           Fits fits = fit_pairs(members, shape);
           output.notes.insert(output.notes.end(), fits.notes.begin(), fits.notes.end());
           if (!fits.pairs.empty()) {
             const Spread spread = cross_validated_spread(members, shape);
-            replace_calibration(output.machine, {name.first, name.second, input.source, 'M',
-                                                 shape.empty() ? "" : input.shape->name,
-                                                 std::move(fits.pairs), spread.of_sizes, spread.of_nodes});
+            is_fitted = true;
+            add_calibration(output.machine, {name.first, name.second, input.source, 'M',
+                                             shape.empty() ? "" : input.shape->name, std::move(fits.pairs),
+                                             spread.of_sizes, spread.of_nodes});
           }
         }
-        if (output.machine.calibrations.empty()) {
+        if (!is_fitted) {
           return failure(fmt::format("{}: no operation has the 3 sizes that a fit needs: {}",
-                                     input.points.front().where, output.notes.front()));
+                                     input.points.front().where, output.notes.back()));
         }
         return errors_of(without_measured_times(output.machine), input.points, input.version)
             .map([&](std::vector<PairError> errors) {

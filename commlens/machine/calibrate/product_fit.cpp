@@ -208,17 +208,11 @@ Quantity number_of_fit(double value, std::string unit, const std::string& source
   return {value, std::move(unit), source, 'M'};
 }
 
-/// Replaces what the machine knows of products in this type.
-void put(Machine& machine, ProductTimes products) {
-  std::vector<ProductTimes>& all = machine.processor.products;
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const ProductTimes& known) { return known.dtype == products.dtype; });
-  if (found == all.end()) {
-    all.push_back(std::move(products));
-    return;
-  }
-  products.form = products.form ? products.form : found->form;
-  *found = std::move(products);
+const ProductTimes* of_exact_type(const Machine& machine, DType dtype) {
+  const std::vector<ProductTimes>& all = machine.processor.products;
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const ProductTimes& known) { return known.dtype == dtype; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 Quantity processors_of(const ProductFitInput& input, DType dtype) {
@@ -261,7 +255,11 @@ std::string fit_type(const ProductFitInput& input, DType dtype, ProductFitOutput
                             products.front()->where, name_of(dtype));
     }
   }
-  put(output.machine, std::move(times));
+  if (const ProductTimes* const known = of_exact_type(output.machine, dtype);
+      !times.form && known != nullptr) {
+    times.form = known->form;
+  }
+  put_products(output.machine.processor, std::move(times));
   return refusal;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "commlens/base/csv.hpp"
 #include "commlens/base/text.hpp"
+#include "commlens/machine/cost/library.hpp"
 
 namespace commlens {
 namespace {
@@ -37,25 +39,57 @@ std::string asked_algorithm(std::string text) {
 }
 
 struct LibraryWords {
-  std::string library;
+  std::string library;  // empty: not said
+  std::string version;
   std::string algorithm;
 };
 
-LibraryWords library_of(const std::string& text, bool is_in_job) {
+std::string lower_of(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return text;
+}
+
+/// Which library a description names: "NCCL gIB", "RCCL (ROCm 5.x)", "NCCL/MPI allreduce_nccl_ring; vsnccl",
+/// "Cray MPICH ring_over_int32". Empty: none.
+std::string described_library(const std::string& text, bool names_algorithm) {
+  const std::string lower = lower_of(text);
+  if (holds(lower, "rccl")) {
+    return "rccl";
+  }
+  if (holds(lower, "_nccl_") || (holds(lower, "nccl") && !holds(lower, "nccl/mpi"))) {
+    return "nccl";
+  }
+  return names_algorithm || holds(lower, "mpi") || holds(lower, "mvapich") ? "mpi" : "";
+}
+
+/// The cell `library`: a name with or without a release ("nccl:2.27.3"), an algorithm that was asked for, or
+/// a description of both.
+Result<LibraryWords> library_of(const std::string& text, bool is_in_job) {
   const bool names_algorithm = holds(text, "allreduce_") || holds(text, "_int32");
   LibraryWords words;
-  words.algorithm = is_in_job ? "any" : names_algorithm ? asked_algorithm(text) : "";
-  if (holds(text, "RCCL") || text.starts_with("rccl")) {
-    words.library = "rccl";
-  } else if (holds(text, "_nccl_") || text.starts_with("nccl") ||
-             (holds(text, "NCCL") && !holds(text, "NCCL/MPI"))) {
-    words.library = "nccl";
-  } else {
-    words.library = "mpi";
-    if (words.algorithm.empty()) {
-      words.algorithm = "any";
+  const std::size_t colon = text.find(':');
+  if (colon != std::string::npos && text.find(' ') == std::string::npos) {
+    const Result<Library> named = library_from(text);
+    if (!named) {
+      return tl::unexpected(named.error());
     }
+    if (named->version.empty()) {
+      return failure(fmt::format("library '{}': the release is missing", text));
+    }
+    words.library = named->name;
+    words.version = named->version;
+  } else {
+    words.library = described_library(text, names_algorithm);
   }
+  if (words.library.empty() && !text.empty()) {
+    return failure(
+        fmt::format("library '{}' is not known; name nccl, rccl or mpi, with a release as "
+                    "nccl:2.27.3",
+                    text));
+  }
+  const bool is_any = is_in_job || (words.library == "mpi" && !names_algorithm);
+  words.algorithm = is_any ? "any" : names_algorithm ? asked_algorithm(text) : "";
   return words;
 }
 
@@ -123,17 +157,47 @@ Result<SweepPoint> counted_point(const CsvTable& table, const CsvTable::Row& row
   return point;
 }
 
+/// A point at its place. Ranks fill the nodes of a benchmark. A group of a job on several nodes that fits one
+/// of them is one of the node, unless its two ranks are of different stages.
+Result<SweepPoint> placed(SweepPoint point, const Placement& place, const std::string& per_node_text) {
+  const std::string& where = point.where;
+  point.call.place = place;
+  const Result<std::int64_t> per_node = per_node_text.empty()
+                                            ? Result<std::int64_t>(place.per_node())
+                                            : count_at(where, "ranks_per_node", per_node_text);
+  if (!per_node) {
+    return tl::unexpected(per_node.error());
+  }
+  if (!point.is_in_job && *per_node * place.nodes != place.ranks) {
+    return failure(fmt::format("{}: {} ranks on {} nodes with {} on each cannot be", where, place.ranks,
+                               place.nodes, *per_node));
+  }
+  if (point.is_in_job && place.nodes > 1 && place.ranks <= *per_node && !is_point_to_point(point.call.op)) {
+    point.call.place.nodes = 1;
+  }
+  return point;
+}
+
 Result<SweepPoint> sweep_point(const CsvTable& table, const CsvTable::Row& row, CommKind op,
                                const std::string& where) {
   SweepPoint point;
   point.where = where;
   const std::string operation_text = table.cell(row, "op");
   point.call.op = op;
-  const LibraryWords words = library_of(table.cell(row, "library"), holds(operation_text, "in-app"));
-  point.library = words.library;
+  const bool is_in_job = holds(operation_text, "in-app");
+  const Result<LibraryWords> words = library_of(table.cell(row, "library"), is_in_job);
+  if (!words) {
+    return failure(fmt::format("{}: {}", where, words.error().message));
+  }
+  point.library = words->library;
   point.device = table.cell(row, "machine");
-  point.algorithm = words.algorithm;
+  point.algorithm = words->algorithm;
   point.version = table.cell(row, "version");
+  if (!words->version.empty() && !point.version.empty() && words->version != point.version) {
+    return failure(
+        fmt::format("{}: library is of release {} and version {}", where, words->version, point.version));
+  }
+  point.version = point.version.empty() ? words->version : point.version;
   const std::optional<DType> type = element_type_from(table.cell(row, "dtype"));
   if (!type) {
     return failure(fmt::format("{}: dtype '{}' is not known", where, table.cell(row, "dtype")));
@@ -151,20 +215,13 @@ Result<SweepPoint> sweep_point(const CsvTable& table, const CsvTable::Row& row, 
                           : !bytes ? bytes.error()
                                    : us.error());
   }
-  point.call.place = {ranks_text.empty() ? *ranks * *nodes : *ranks, *nodes};
   point.call.bytes = Bytes{*bytes};
   point.us = *us;
   point.weight = calls_of(operation_text);
+  point.has_nodes = true;
   point.job_nodes = *nodes;
-  point.is_in_job = holds(operation_text, "in-app");
-  // A group that fits a node of a job on several is one of the node, unless its two ranks are of different
-  // stages.
-  const Result<double> node_size = parse_number(per_node);
-  if (!ranks_text.empty() && *nodes > 1 && node_size && static_cast<double>(*ranks) <= *node_size &&
-      !is_point_to_point(point.call.op)) {
-    point.call.place.nodes = 1;
-  }
-  return point;
+  point.is_in_job = is_in_job;
+  return placed(std::move(point), {ranks_text.empty() ? *ranks * *nodes : *ranks, *nodes}, per_node);
 }
 
 bool shrinks_with(const SweepPoint& a, const SweepPoint& b) {

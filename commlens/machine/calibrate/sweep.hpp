@@ -18,6 +18,7 @@ struct SweepPoint {
   std::string version;         // "2.27.3"; empty: not said
   std::string algorithm;       // that was asked for; "any": the circumstances are not known; empty: none was
   std::string device;          // as the file names the machine or its GPU; empty: not said
+  bool has_nodes = false;      // the file says on how many nodes; else ranks alone
   bool is_in_job = false;      // logged by a training job, not by a benchmark
   std::int64_t job_nodes = 1;  // of the whole job that the group is part of
   std::string where;           // "FILE:LINE"

@@ -9,6 +9,7 @@
 
 #include "commlens/machine/cost/comm_graph.hpp"
 #include "commlens/machine/cost/form.hpp"
+#include "commlens/machine/cost/known_pairs.hpp"
 #include "commlens/machine/cost/nccl_tables.hpp"
 
 namespace commlens {
@@ -20,45 +21,6 @@ constexpr double k_other_release = 1.25;  // coefficients of another release: P9
 constexpr double k_extrapolated = 1.3;    // ranks beyond those measured: P90 28 %
 constexpr double k_constants_low = 1.35;  // a library's constants alone: mostly too low, P90 42 %
 constexpr double k_constants_high = 2.2;
-
-bool is_same_release(std::string_view a, std::string_view b) {
-  const Result<int> left = nccl_minor(a);
-  const Result<int> right = nccl_minor(b);
-  return left && right ? *left == *right : a == b;
-}
-
-const Calibration* calibration_of(const Machine& machine, const Library& library) {
-  const Calibration* any = nullptr;
-  for (const Calibration& calibration : machine.calibrations) {
-    if (calibration.library == library.name) {
-      if (calibration.version.empty() || is_same_release(calibration.version, library.version)) {
-        return &calibration;
-      }
-      any = any == nullptr ? &calibration : any;
-    }
-  }
-  return any;
-}
-
-const PairFit* pair_in(const Calibration& calibration, const TimedCall& call, const PairName& name) {
-  const auto found =
-      std::find_if(calibration.pairs.begin(), calibration.pairs.end(), [&](const PairFit& pair) {
-        return pair.op == call.op && pair.algorithm == name.algorithm && pair.protocol == name.protocol &&
-               pair.several_nodes == (call.place.nodes > 1);
-      });
-  return found == calibration.pairs.end() ? nullptr : &*found;
-}
-
-/// The pair itself, what was measured without a choice where none was asked for, the algorithm under any
-/// protocol.
-const PairFit* nearest_pair(const Calibration& calibration, const Library& library, const TimedCall& call,
-                            const PairName& name) {
-  const PairFit* found = pair_in(calibration, call, name);
-  if (found == nullptr && library.algorithms.empty()) {
-    found = pair_in(calibration, call, {"any", "any"});
-  }
-  return found != nullptr ? found : pair_in(calibration, call, {name.algorithm, "any"});
-}
 
 const Candidate* candidate_of(const std::vector<Candidate>& candidates, const std::string& algorithm,
                               const std::string& protocol) {
@@ -119,7 +81,7 @@ CollectiveTime by_fit(const Calibration& calibration, const PairFit& fit, const 
     lower_to(k_extrapolated, "other numbers of ranks");
   } else if (!was_measured_alike(fit, call.place)) {
     lower_to(k_extrapolated, "other numbers of ranks on a node");
-  } else if (measured_sizes(fit) < k_enough_sizes) {
+  } else if (measured_sizes(fit) < k_enough_sizes && !has_knot(fit, call)) {
     lower_to(k_extrapolated, "the library's constants");
   } else if (is_beyond_sizes(fit, call.bytes)) {
     lower_to(k_extrapolated, "other sizes");
@@ -156,20 +118,16 @@ TimedCall over_measured_nics(const Machine& machine, const PairFit& fit, const T
 }
 
 /// A pair that was not measured: as another operation under the same algorithm and protocol.
-std::optional<CollectiveTime> by_sibling(const Machine& machine, const Calibration& calibration,
+std::optional<CollectiveTime> by_sibling(const Machine& machine, const Library& library,
                                          const TimedCall& call, const PairName& name) {
-  for (const CommKind op : {CommKind::all_gather, CommKind::reduce_scatter, CommKind::all_reduce}) {
-    TimedCall other = call;
-    other.op = op;
-    const PairFit* const fit = pair_in(calibration, other, name);
-    if (fit != nullptr) {
-      PairFit alike = *fit;
-      alike.knots.clear();  // those of the other operation
-      return with_interval(form_us(alike, over_measured_nics(machine, *fit, call)), k_extrapolated,
-                           TimeSource::borrowed, std::string(name_of(op)));
-    }
+  const std::optional<KnownPair> known = sibling_pair(machine, library, call, name);
+  if (!known) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  PairFit alike = *known->fit;
+  alike.knots.clear();  // those of the other operation
+  return with_interval(form_us(alike, over_measured_nics(machine, *known->fit, call)), k_extrapolated,
+                       TimeSource::borrowed, std::string(name_of(known->fit->op)));
 }
 
 /// The library's estimate of a pair; 0 where it has none.
@@ -230,40 +188,70 @@ double usual_ratio(const Calibration& calibration, const Machine& machine, const
   return count > 0 ? std::exp(sum / count) : 0;
 }
 
-std::optional<CollectiveTime> by_calibration(const Machine& machine, const Library& library,
-                                             const TimedCall& call, const PairName& name) {
-  const Calibration* const calibration = calibration_of(machine, library);
-  if (calibration == nullptr) {
-    return std::nullopt;
-  }
-  if (const PairFit* const fit = nearest_pair(*calibration, library, call, name)) {
-    return by_fit(*calibration, *fit, library, over_measured_nics(machine, *fit, call));
-  }
-  if (std::optional<CollectiveTime> time = by_sibling(machine, *calibration, call, name)) {
-    return time;
-  }
-  const double ratio = usual_ratio(*calibration, machine, library, call);
+std::optional<CollectiveTime> by_known_pair(const Machine& machine, const Library& library,
+                                            const TimedCall& call, const PairName& name) {
+  const std::optional<KnownPair> known = known_pair(machine, library, call, name);
+  return known ? std::optional(by_fit(*known->calibration, *known->fit, library,
+                                      over_measured_nics(machine, *known->fit, call)))
+               : std::nullopt;
+}
+
+/// As far off the library's estimate as other pairs of the operation are.
+std::optional<CollectiveTime> by_ratio(const Machine& machine, const Library& library, const TimedCall& call,
+                                       const PairName& name) {
   const double estimate = rising_library_us(machine, library, call, name);
-  return ratio > 0 && estimate > 0 ? std::optional(with_interval(ratio * estimate, k_extrapolated,
-                                                                 TimeSource::borrowed, "other pairs"))
-                                   : std::nullopt;
+  for (const Calibration* const calibration : calibrations_of(machine, library)) {
+    const double ratio = usual_ratio(*calibration, machine, library, call);
+    if (ratio > 0 && estimate > 0) {
+      return with_interval(ratio * estimate, k_extrapolated, TimeSource::borrowed, "other pairs");
+    }
+  }
+  return std::nullopt;
+}
+
+CollectiveTime lent(const Machine& lender, const CollectiveTime& time) {
+  const double factor = std::max(time.high_us / time.us, k_lent);
+  const std::string of =
+      time.source == TimeSource::borrowed ? fmt::format("{} ({})", lender.name, time.source_of) : lender.name;
+  return with_interval(time.us, factor, TimeSource::borrowed, of);
+}
+
+/// What was measured of the pair, here or by the lender, before what other operations and pairs say of it.
+std::optional<CollectiveTime> by_calibration(const CostQuery& query, const Library& library,
+                                             const PairName& name) {
+  for (const auto& known_by : {by_known_pair, by_sibling, by_ratio}) {
+    if (const auto time = known_by(*query.machine, library, query.call, name)) {
+      return time;
+    }
+    if (query.lender != nullptr) {
+      if (const auto time = known_by(*query.lender, library, query.call, name)) {
+        return lent(*query.lender, *time);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// How much more than a link has measured times of the pair show; 1: none does. (Switches that reduce can:
+/// each rank sends its part once.)
+double measured_gain(const Machine& machine, const Library& library, const TimedCall& call,
+                     const PairName& name) {
+  const std::optional<KnownPair> known = known_pair(machine, library, call, name);
+  double gain = 1;
+  for (const Knots& knots : known ? known->fit->knots : std::vector<Knots>()) {
+    for (std::size_t index = 0; index < knots.bytes.size(); ++index) {
+      const TimedCall there{call.op, Bytes{knots.bytes[index]}, call.dtype, {knots.ranks, knots.nodes}};
+      gain = std::max(gain, least_us(machine, there) / knots.us[index]);
+    }
+  }
+  return gain;
 }
 
 /// `library`: that of the query, with what was asked for.
 Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, const PairName& name,
                                const std::vector<Candidate>& candidates) {
   const TimedCall& call = query.call;
-  std::optional<CollectiveTime> time = by_calibration(*query.machine, library, call, name);
-  if (!time && query.lender != nullptr) {
-    time = by_calibration(*query.lender, library, call, name);
-    if (time) {
-      const double factor = std::max(time->high_us / time->us, k_lent);
-      const std::string of = time->source == TimeSource::borrowed
-                                 ? fmt::format("{} ({})", query.lender->name, time->source_of)
-                                 : query.lender->name;
-      time = with_interval(time->us, factor, TimeSource::borrowed, of);
-    }
-  }
+  std::optional<CollectiveTime> time = by_calibration(query, library, name);
   const Candidate* const candidate = candidate_of(candidates, name.algorithm, name.protocol);
   if (!time) {
     if (candidate == nullptr) {
@@ -284,7 +272,7 @@ Result<CollectiveTime> time_of(const CostQuery& query, const Library& library, c
                           "",
                           0};
   }
-  const double least = least_us(*query.machine, call, name.algorithm);
+  const double least = least_us(*query.machine, call) / measured_gain(*query.machine, library, call, name);
   const double above = time->high_us / time->us;  // the bound says nothing about how much longer it takes
   time->us = std::max(time->us, least);
   time->low_us = std::max(time->low_us, least);
@@ -327,14 +315,11 @@ const Candidate& fastest(const std::vector<Candidate>& candidates) {
 /// MPI has no table here: the fastest of the algorithms that were measured, or the one that was asked for.
 Result<std::vector<TimedCandidate>> mpi_times(const CostQuery& query) {
   std::vector<TimedCandidate> times;
-  const Calibration* const calibration = calibration_of(*query.machine, query.library);
-  for (const PairFit& fit : calibration == nullptr ? std::vector<PairFit>() : calibration->pairs) {
-    const bool is_wanted =
-        query.library.algorithms.empty() || query.library.algorithms.front() == fit.algorithm;
-    if (fit.op == query.call.op && fit.several_nodes == (query.call.place.nodes > 1) && is_wanted) {
-      const Result<CollectiveTime> time = time_of(query, query.library, {fit.algorithm, fit.protocol}, {});
+  for (const PairName& pair : measured_pairs(*query.machine, query.library, query.call)) {
+    if (query.library.algorithms.empty() || query.library.algorithms.front() == pair.algorithm) {
+      const Result<CollectiveTime> time = time_of(query, query.library, pair, {});
       if (time) {
-        times.push_back({{fit.algorithm, fit.protocol}, *time});
+        times.push_back({{pair.algorithm, pair.protocol}, *time});
       }
     }
   }
@@ -435,22 +420,15 @@ std::string default_version(const Machine& machine, std::string_view library) {
   return library == "nccl" ? fmt::format("2.{}", k_newest_nccl) : library == "rccl" ? "2.21.5" : "";
 }
 
-double least_us(const Machine& machine, const TimedCall& call, std::string_view algorithm) {
+double least_us(const Machine& machine, const TimedCall& call) {
   const auto bytes = static_cast<double>(call.bytes.value);
   const auto us = [](double sent, const std::optional<Quantity>& rate, double times) {
     return rate && rate->value > 0 && times > 0 ? sent / (rate->value * times * 1e3) : 0;
   };
-  const bool is_switch = call.op == CommKind::all_reduce && (algorithm == "nvls" || algorithm == "nvls_tree");
   double least = 0;
-  if (call.place.per_node() > 1 && call.place.nodes == 1) {
-    least = us(bytes * (is_switch ? 1 : sent_share(call.op, call.place.ranks)), machine.up.bandwidth, 1);
-  }
-  if (call.place.per_node() > 1 && call.place.nodes > 1 && machine.up.bandwidth && machine.out.nics &&
-      machine.out.bandwidth) {
-    // All that a rank gets comes over its links in the node or over the NICs that it has a part of.
-    const double nics = std::max(machine.out.nics->value / machine.ranks_per_node.value, 1.0);
-    const double rate = machine.up.bandwidth->value + machine.out.bandwidth->value * nics;
-    least = bytes * (is_switch ? 1 : sent_share(call.op, call.place.ranks)) / (rate * 1e3);
+  if (call.place.per_node() > 1) {
+    // What a rank gets over NICs, of a group on several nodes, goes around a ring as the rest does.
+    least = us(bytes * sent_share(call.op, call.place.ranks), machine.up.bandwidth, 1);
   }
   if (call.place.nodes > 1 && machine.out.nics) {
     // Ranks of one node share what leaves it, be it by NICs that are not theirs; an exchange of all sends

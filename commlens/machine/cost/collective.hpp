@@ -67,8 +67,8 @@ bool runs_on(const std::string& library, Architecture architecture);
 /// Fails where it does not.
 Result<void> check_runs_on(const std::string& library, const Machine& machine);
 
-/// Below this no algorithm can be, us: what each rank, or each node, must send over its links. NVLS lets the
-/// switch add, so that ranks send the message once.
-double least_us(const Machine& machine, const TimedCall& call, std::string_view algorithm);
+/// The time in which a ring at the links' bandwidth carries the call, us: what each rank sends over its links
+/// in the node, and each node over its NICs. No estimate is below it; what was measured may be.
+double least_us(const Machine& machine, const TimedCall& call);
 
 }  // namespace commlens

@@ -70,6 +70,27 @@ Channels rings_in_node(const Machine& machine, double total) {
   return best;
 }
 
+/// Of the speeds that a NIC has, the one at which most goes through: a ring for each NIC, as long as the
+/// links of a rank, which each ring passes, carry them all.
+Channels rings_between_nodes(const Machine& machine, double nics) {
+  const Ladder ladder = inter_ladder(machine.processor.architecture);
+  const double fastest = rounded_down(ladder, machine.out.bandwidth->value);
+  const std::optional<double> total = link_total(machine);
+  Channels best{static_cast<std::int64_t>(nics), fastest, fastest};
+  if (!total || nics * fastest <= *total) {
+    return best;
+  }
+  best = {1, std::min(fastest, *total), std::min(fastest, *total)};
+  for (const double speed : ladder) {
+    const auto count = static_cast<std::int64_t>(std::min(nics, *total / speed));
+    if (speed <= fastest && count >= 1 &&
+        static_cast<double>(count) * speed > static_cast<double>(best.count) * best.inter) {
+      best = {count, speed, speed};
+    }
+  }
+  return best;
+}
+
 /// One head per GPU, as NVLS needs a switch.
 std::optional<Channels> nvls_in_node(const Machine& machine, double total, std::int64_t ranks) {
   const Architecture architecture = machine.processor.architecture;
@@ -79,7 +100,7 @@ std::optional<Channels> nvls_in_node(const Machine& machine, double total, std::
     return std::nullopt;
   }
   const double share = total / static_cast<double>(ranks - 1);
-  const double speed = rounded_down(intra_ladder(architecture), std::min(total, share));
+  const double speed = std::min(rounded_down(intra_ladder(architecture), std::min(total, share)), share);
   return Channels{ranks, speed, speed};
 }
 
@@ -101,9 +122,7 @@ Result<CommGraph> graph_between_nodes(const Machine& machine, const Placement& p
     const auto count = static_cast<std::int64_t>(static_cast<double>(ring->count) * part);
     graph.ring = {std::max<std::int64_t>(count, 1), ring->intra, ring->inter};
   } else if (machine.out.nics && machine.out.bandwidth) {
-    const double speed =
-        rounded_down(inter_ladder(machine.processor.architecture), machine.out.bandwidth->value);
-    graph.ring = {static_cast<std::int64_t>(nics), speed, speed};
+    graph.ring = rings_between_nodes(machine, nics);
   } else {
     return failure(
         fmt::format("machine {}: scale_out has no nics and bandwidth, so there are no times between nodes",

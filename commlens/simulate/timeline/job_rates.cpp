@@ -117,6 +117,9 @@ void use_machine_products(const Job& job, DType dtype, const Machine& machine, J
   const auto measured = std::count_if(shapes.begin(), shapes.end(), [&](const auto& shape) {
     return result.measured_products.contains(shape);
   });
+  if (known->form || measured == std::ssize(shapes)) {
+    result.provenance = "all but products " + result.provenance;
+  }
   if (measured > 0 || known->form) {
     // Other kernels are as runs had them beside other products.
     result.spread = std::max(result.spread, k_own_products_spread);

@@ -64,6 +64,7 @@ TEST(JobRates, TakeTheMachinesProductsBeforeThoseOfRuns) {
   EXPECT_EQ(own.rates.gemm_efficiency, runs.rates.gemm_efficiency);
   EXPECT_TRUE(has_text(own.provenance, "; products by the machine's gemm block (my sweep)"))
       << own.provenance;
+  EXPECT_TRUE(own.provenance.starts_with("all but products " + runs.provenance)) << own.provenance;
   // fc2 of 4,096 tokens.
   machine.processor.products[0].shapes = {{4096, 1024, 4096, 99}, {1, 1, 1, 5}};
   machine.processor.products[0].shapes_source = "my shapes";

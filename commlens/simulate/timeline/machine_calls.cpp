@@ -57,7 +57,7 @@ CollectiveTime by_links(const Machine& machine, const TimedCall& call) {
   CollectiveTime time;
   const double rate = bytes_per_us(machine, call.place);
   const double sent = static_cast<double>(call.bytes.value) * sent_share(call.op, call.place.ranks);
-  time.us = k_link_latency_us + std::max(sent / rate, least_us(machine, call, ""));
+  time.us = k_link_latency_us + std::max(sent / rate, least_us(machine, call));
   time.low_us = time.us / k_links_low;
   time.high_us = time.us * k_links_high;
   time.source_of = std::string(k_by_links);
