@@ -43,8 +43,9 @@ SearchSpace wide_space() {
 
 /// Ranks all layouts; returns how many there are.
 std::int64_t ranked(const TrainingRun& run) {
-  const Ranking ranking =
-      ranked_layouts(run, Coefficients(), wide_space(), {80.0 * 1024 * 1024 * 1024, 0.06, 0.06, 50});
+  const TimedSpace timed{
+      .framework = "", .base = run, .space = wide_space(), .basis = {Coefficients(), 0.06, ""}};
+  const Ranking ranking = ranked_layouts({&timed, 1}, {80.0 * 1024 * 1024 * 1024, 50});
   benchmark::DoNotOptimize(ranking.equal);
   return ranking.evaluated;
 }

@@ -10,4 +10,5 @@ target_include_directories(commlens-simgrid SYSTEM PRIVATE ${SIMGRID_INCLUDE})
 # Its tests, of the program's side and through the module.
 if(TARGET commlens_network_test)
   add_dependencies(commlens_network_test commlens-simgrid)
+  add_dependencies(commlens_simulate_test commlens-simgrid)
 endif()

@@ -69,6 +69,7 @@ Result<SearchResult> with_retimed(const SearchRequest& request, SearchResult res
       return retimed_layouts(request.config, result.answer, on, static_cast<std::size_t>(request.retime))
           .map([&](std::vector<RetimedLayout> retimed) {
             result.retimed = std::move(retimed);
+            result.top = std::max(result.top, result.retimed.size());
             return result;
           });
     });
@@ -80,10 +81,14 @@ Result<SearchResult> with_retimed(const SearchRequest& request, SearchResult res
 Result<SearchResult> search_layouts(const SearchRequest& request) {
   return read_question(request).and_then([&](const SearchQuestion& question) {
     return run_calibration(request.calibration).and_then([&](const RunCalibration& calibration) {
-      const std::size_t top = static_cast<std::size_t>(std::max(request.top, request.retime));
-      return search(question, calibration, top).and_then([&](const SearchAnswer& answer) {
-        return with_retimed(request, {question, answer, top}, calibration);
-      });
+      // More than are simulated: some cannot be planned.
+      constexpr std::int64_t more = 8;
+      const std::int64_t kept = std::max(request.top, more * request.retime);
+      return search(question, calibration, static_cast<std::size_t>(kept))
+          .and_then([&](const SearchAnswer& answer) {
+            return with_retimed(request, {question, answer, static_cast<std::size_t>(request.top)},
+                                calibration);
+          });
     });
   });
 }

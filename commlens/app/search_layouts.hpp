@@ -7,6 +7,7 @@
 #include "commlens/app/format.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/search/search.hpp"
+#include "commlens/simulate/timeline/estimate.hpp"
 
 namespace commlens {
 
@@ -21,15 +22,16 @@ struct SearchRequest {
   std::string precision = "bf16";   // of matrix products: bf16, fp8, fp4
   std::string calibration;          // of calibrate --rows; empty: the one that the program brings
   std::int64_t top = 10;            // layouts that are listed
-  std::int64_t retime = 0;          // of these, how many are simulated too
+  std::int64_t retime = 0;          // how many are simulated too: the first that can be planned
   Events events;
 };
 
 /// A layout's iteration by the event-driven simulation of its plan, or why it has none.
 struct RetimedLayout {
-  std::optional<double> seconds;
-  std::string reason;
-  std::string library;  // "nccl 2.29.2"
+  std::optional<Estimate> seconds = {};
+  std::string reason = {};
+  std::string library = {};     // "nccl 2.29.2"
+  std::string provenance = {};  // whose plan, and where times of kernels are from
 };
 
 /// The fastest layouts, by time.
@@ -37,7 +39,7 @@ struct SearchResult {
   SearchQuestion question;
   SearchAnswer answer;
   std::size_t top = 10;
-  std::vector<RetimedLayout> retimed = {};  // the first of the list, in its order
+  std::vector<RetimedLayout> retimed = {};  // of the first of the list, in its order
 };
 
 /// How far the order of the list is that of the simulated times.
@@ -45,7 +47,8 @@ struct OrderAgreement {
   std::int64_t layouts = 0;       // that were simulated
   std::int64_t pairs = 0;         // of them, whose times differ
   std::int64_t same = 0;          // in the same order
-  std::int64_t within_error = 0;  // of the others: simulated times closer than the interval of the list's
+  std::int64_t within_error = 0;  // of the others: simulated times closer than the error of the list's, or
+                                  // with intervals that overlap
   /// Kendall's: 1 for the same order, -1 for the reverse.
   double tau() const {
     return pairs > 0 ? static_cast<double>(2 * same - pairs) / static_cast<double>(pairs) : 0;

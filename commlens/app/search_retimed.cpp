@@ -1,11 +1,16 @@
 // The first layouts of a search, simulated event by event.
 #include "commlens/app/search_retimed.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+
+#include <fmt/format.h>
 
 #include "commlens/app/job_source.hpp"
 #include "commlens/app/machine_choice.hpp"
 #include "commlens/app/search_layouts.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/simulate/known_names.hpp"
 #include "commlens/simulate/timeline/simulation.hpp"
@@ -29,46 +34,94 @@ Overrides overrides_of_layout(const SearchQuestion& question, const RankedLayout
   flags.virtual_stages = layout.virtual_stages;
   flags.schedule = layout.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
   flags.recompute = ranked.behaviour.recompute;
-  flags.zero = layout.data_kind == DataParallelKind::replicated ? 0 : is_sharded(layout.data_kind) ? 3 : 1;
+  if (!is_sharded(layout.data_kind)) {
+    flags.zero = layout.data_kind == DataParallelKind::replicated ? 0 : 1;
+  }
   flags.attention = Attention::flash;
   flags.dtype = DType::bf16;
   return flags;
 }
 
-/// Of the frameworks whose jobs are planned, the one that makes runs of this kind.
-std::string framework_of_runs(const std::string& runs) {
-  for (const JobFramework& job : known_names().jobs) {
-    for (const RunFramework* const framework : frameworks_of_job(job.name)) {
-      if (framework->name == runs) {
-        return job.name;
-      }
+/// The job under each framework that makes runs of this kind, the likeliest first.
+Result<std::vector<Job>> jobs_of_runs(const std::vector<std::string>& config, const std::string& runs) {
+  std::vector<Job> jobs;
+  for (const JobFramework& each : known_names().jobs) {
+    const std::vector<const RunFramework*> made = frameworks_of_job(each.name);
+    const bool is_made = std::any_of(made.begin(), made.end(),
+                                     [&](const RunFramework* framework) { return framework->name == runs; });
+    if (!is_made) {
+      continue;
     }
+    const Result<Job> job = checked_framework(each.name).and_then(
+        [&](const std::string& name) { return read_config(config, name); });
+    if (!job) {
+      return tl::unexpected(job.error());
+    }
+    jobs.push_back(*job);
   }
-  return "";
+  return jobs;
 }
 
-RetimedLayout retimed_layout(Planner& planner, Job job, const RetimedOn& on, const RankedLayout& ranked) {
-  if (is_sharded(ranked.layout.data_kind) || ranked.layout.data_kind == DataParallelKind::owners) {
-    return {std::nullopt, "layouts that share parameters are not planned from here", ""};
+/// The job with the layout's kind of data parallelism; why not where its framework has no such thing.
+Result<Job> with_kind(Job job, const RankedLayout& ranked) {
+  const RunLayout& layout = ranked.layout;
+  const FrameworkRules& rules = rules_of(job);
+  if (layout.data_kind == DataParallelKind::owners) {
+    return failure("owners of whole parameters are planned by no framework");
   }
-  if (const auto overlap = rules_of(job).overlap) {
-    const bool splits_optimizer = ranked.layout.data_kind == DataParallelKind::optimizer;
-    overlap(job, ranked.behaviour.overlaps_gradients,
-            ranked.behaviour.overlaps_parameters && splits_optimizer);
+  if (is_sharded(layout.data_kind)) {
+    if (rules.shard == nullptr) {
+      return failure(fmt::format("{} shards no parameters", rules.name));
+    }
+    const std::int64_t ranks = layout.shard_group > 0 ? layout.shard_group : layout.data();
+    rules.shard(job, {.ranks = ranks,
+                      .copies = layout.data() / ranks,
+                      .keeps_gathered = layout.data_kind == DataParallelKind::sharded_until_backward});
+  } else if (rules.overlap != nullptr) {
+    const bool splits_optimizer = layout.data_kind == DataParallelKind::optimizer;
+    rules.overlap(job, ranked.behaviour.overlaps_gradients,
+                  ranked.behaviour.overlaps_parameters && splits_optimizer);
   }
-  const Result<Plan> plan = planner.plan(job, overrides_of_layout(on.question, ranked));
-  if (!plan) {
-    return {std::nullopt, plan.error().message, ""};
+  return job;
+}
+
+/// By the first of the frameworks that can plan it.
+Result<Plan> plan_of_layout(Planner& planner, const std::vector<Job>& jobs, const SearchQuestion& question,
+                            const RankedLayout& ranked) {
+  std::string reason = "no framework plans such jobs";
+  for (const Job& each : jobs) {
+    Result<Plan> plan = with_kind(each, ranked).and_then([&](const Job& job) {
+      return planner.plan(job, overrides_of_layout(question, ranked));
+    });
+    if (plan) {
+      return std::move(*plan);
+    }
+    reason = plan.error().message;
+  }
+  return failure(reason);
+}
+
+RetimedLayout simulated_layout(const Plan& plan, const RetimedOn& on, const RankedLayout& ranked) {
+  if (on.question.precision == MatrixPrecision::fp4) {
+    return {.reason = "plans compute in 16 bit or fp8, not in fp4"};
   }
   SimulationOptions options;
   options.machine = &on.question.machine;
   options.lender = on.lender;
   options.library = on.library;
   options.overlaps_tensor = ranked.behaviour.overlaps_tensor;
-  options.has_intervals = false;
-  const Result<Simulation> simulation = simulated(*plan, options, on.calibration);
-  return simulation ? RetimedLayout{simulation->seconds.value, "", simulation->library}
-                    : RetimedLayout{std::nullopt, simulation.error().message, ""};
+  options.dtype = on.question.precision == MatrixPrecision::bf16 ? DType::bf16 : DType::fp8;
+  const Result<Simulation> simulation = simulated(plan, options, on.calibration);
+  RetimedLayout layout;
+  if (!simulation) {
+    layout.reason = simulation.error().message;
+    return layout;
+  }
+  layout.seconds = simulation->seconds;
+  layout.library = simulation->library;
+  layout.provenance =
+      fmt::format("{}; kernels: {}", plan.tables.provenance.framework, simulation->compute_provenance);
+  return layout;
 }
 
 }  // namespace
@@ -76,35 +129,51 @@ RetimedLayout retimed_layout(Planner& planner, Job job, const RetimedOn& on, con
 Result<std::vector<RetimedLayout>> retimed_layouts(const std::vector<std::string>& config,
                                                    const SearchAnswer& answer, const RetimedOn& on,
                                                    std::size_t count) {
-  const std::string framework = framework_of_runs(answer.searched.framework);
-  return read_config(config, framework).map([&](const Job& job) {
-    Planner planner{Events()};
-    std::vector<RetimedLayout> retimed;
-    const std::vector<RankedLayout>& fastest = answer.ranking.fastest;
-    for (std::size_t place = 0; place < std::min(count, fastest.size()); ++place) {
-      retimed.push_back(retimed_layout(planner, job, on, fastest[place]));
+  std::map<std::string, std::vector<Job>> jobs;
+  for (const TimedSpace& each : answer.searched.spaces) {
+    Result<std::vector<Job>> made = jobs_of_runs(config, each.framework);
+    if (!made) {
+      return tl::unexpected(made.error());
     }
-    return retimed;
-  });
+    jobs.emplace(each.framework, std::move(*made));
+  }
+  Planner planner{Events(), false};
+  std::vector<RetimedLayout> retimed;
+  std::size_t simulated = 0;
+  for (const RankedLayout& ranked : answer.ranking.fastest) {
+    if (simulated == count) {
+      break;
+    }
+    const std::string& framework = answer.searched.of(ranked.layout.data_kind).framework;
+    const Result<Plan> plan = plan_of_layout(planner, jobs.at(framework), on.question, ranked);
+    retimed.push_back(plan ? simulated_layout(*plan, on, ranked)
+                           : RetimedLayout{.reason = plan.error().message});
+    simulated += retimed.back().seconds ? 1 : 0;
+  }
+  return retimed;
 }
 
 OrderAgreement order_agreement(const SearchResult& result) {
   OrderAgreement agreement;
   const std::vector<RankedLayout>& fastest = result.answer.ranking.fastest;
-  const double spread = result.answer.basis.spread;
+  const auto spread_of = [&](std::size_t place) {
+    return result.answer.searched.of(fastest[place].layout.data_kind).basis.spread;
+  };
   for (std::size_t first = 0; first < result.retimed.size(); ++first) {
-    const std::optional<double>& one = result.retimed[first].seconds;
+    const std::optional<Estimate>& one = result.retimed[first].seconds;
     agreement.layouts += one ? 1 : 0;
     for (std::size_t second = first + 1; one && second < result.retimed.size(); ++second) {
-      const std::optional<double>& other = result.retimed[second].seconds;
-      if (!other || *one == *other || fastest[first].seconds == fastest[second].seconds) {
+      const std::optional<Estimate>& other = result.retimed[second].seconds;
+      if (!other || one->value == other->value || fastest[first].seconds == fastest[second].seconds) {
         continue;
       }
       ++agreement.pairs;
-      if (*one < *other) {
+      if (one->value < other->value) {
         ++agreement.same;
       } else {
-        agreement.within_error += std::abs(std::log(*one / *other)) <= spread ? 1 : 0;
+        const double apart = std::abs(std::log(one->value / other->value));
+        const bool is_near = apart <= std::max(spread_of(first), spread_of(second));
+        agreement.within_error += is_near || one->low <= other->high ? 1 : 0;
       }
     }
   }

@@ -16,8 +16,8 @@ struct RetimedOn {
   const RunCalibration& calibration;
 };
 
-/// The first layouts of the answer, each planned by the framework that makes such runs and simulated once.
-/// Fails where the configuration cannot be read; layouts that cannot be planned have a reason.
+/// The first `count` layouts of the answer that can be planned, each by the framework that makes such runs,
+/// simulated; those that are passed over have a reason. Fails where the configuration cannot be read.
 Result<std::vector<RetimedLayout>> retimed_layouts(const std::vector<std::string>& config,
                                                    const SearchAnswer& answer, const RetimedOn& on,
                                                    std::size_t count);

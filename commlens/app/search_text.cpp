@@ -1,6 +1,7 @@
 // What search_layouts() finds, for people and programs.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -59,27 +60,21 @@ std::vector<Cell> layout_cells(const RankedLayout& ranked) {
           layout_text(layout, ranked.behaviour)};
 }
 
-/// What the times of an answer rest on.
-struct TimeBasis {
-  const SearchedRun& searched;
-  const RunBasis& basis;
+std::string provenance_of(const SearchedRun& searched, const RankedLayout& ranked) {
+  return searched.of(ranked.layout.data_kind).basis.provenance;
+}
 
-  double spread(const RankedLayout& ranked) const {
-    return spread_of(searched, basis, ranked.layout.data_kind);
-  }
-  bool is_equal(const RankedLayout& ranked, const RankedLayout& fastest) const {
-    return is_near_fastest(ranked.seconds, spread(ranked), fastest.seconds, spread(fastest));
-  }
-  std::string provenance(const RankedLayout& ranked) const {
-    return provenance_of(searched, basis, ranked.layout.data_kind);
-  }
-};
+bool is_equal(const SearchedRun& searched, const RankedLayout& ranked, const RankedLayout& fastest) {
+  return is_near_fastest(ranked.seconds, searched.of(ranked.layout.data_kind).basis.spread, fastest.seconds,
+                         searched.of(fastest.layout.data_kind).basis.spread);
+}
 
 /// Time, interval and memory of a layout.
-std::vector<Cell> time_cells(const RankedLayout& ranked, double spread) {
+std::vector<Cell> time_cells(const SearchedRun& searched, const RankedLayout& ranked) {
+  const TimeRange interval = range_of(searched, ranked);
   return {Cell(ranked.seconds),
-          Cell(ranked.seconds * std::exp(-spread)),
-          Cell(ranked.seconds * std::exp(spread)),
+          Cell(interval.low),
+          Cell(interval.high),
           Cell(bytes_of_double(ranked.memory_bytes)),
           Cell(bytes_of_double(ranked.memory_bytes / k_memory_factor)),
           Cell(bytes_of_double(ranked.memory_bytes * k_memory_factor))};
@@ -127,33 +122,44 @@ void hide_ones(std::vector<Column>& shown, const std::vector<RankedLayout>& layo
   hide("micro_batches", true);
 }
 
+Cell text_or_none(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+
+/// The time that `simulate` has, its interval and its provenance.
+std::vector<Cell> simulated_cells(const RetimedLayout& simulated) {
+  if (!simulated.seconds) {
+    return {Cell(), Cell(), Cell(), Cell()};
+  }
+  return {Cell(simulated.seconds->value), Cell(simulated.seconds->low), Cell(simulated.seconds->high),
+          text_or_none(simulated.provenance)};
+}
+
 /// `retimed`: what `simulate` says of the first of them.
 Table layout_table(const SearchResult& result, const std::vector<RankedLayout>& layouts,
                    const std::vector<RetimedLayout>& retimed = {}) {
   const SearchAnswer& answer = result.answer;
-  std::vector<Column> shown = columns(
-      concatenated(std::vector<ColumnUse>{"place"}, time_columns(),
-                   std::vector<ColumnUse>{"simulated_s", Column{.key = "mfu_share", .drop_first = 5}},
-                   layout_columns(), part_columns(),
-                   std::vector<ColumnUse>{data("equal_within_error"), data("provenance"), data("reason")}));
+  std::vector<Column> shown = columns(concatenated(
+      std::vector<ColumnUse>{"place"}, time_columns(),
+      std::vector<ColumnUse>{"simulated_s", Column{.key = "simulated_low_s", .drop_first = 3},
+                             Column{.key = "simulated_high_s", .drop_first = 3}, data("simulated_provenance"),
+                             Column{.key = "mfu_share", .drop_first = 5}},
+      layout_columns(), part_columns(),
+      std::vector<ColumnUse>{data("equal_within_error"), data("provenance"), data("reason")}));
   hide_ones(shown, layouts);
   Table table(shown);
-  const TimeBasis times{answer.searched, answer.basis};
   const RankedLayout& fastest = answer.ranking.fastest.front();
   std::int64_t place = 0;
   for (const RankedLayout& layout : layouts) {
     const auto index = static_cast<std::size_t>(place);
-    const bool has_retimed = index < retimed.size();
-    const Cell simulated = has_retimed ? Cell(retimed[index].seconds) : Cell();
-    const Cell reason = has_retimed && !retimed[index].reason.empty() ? Cell(retimed[index].reason) : Cell();
+    const RetimedLayout simulated = index < retimed.size() ? retimed[index] : RetimedLayout();
     table.add(concatenated(
-        std::vector<Cell>{Cell(++place)}, time_cells(layout, times.spread(layout)),
-        std::vector<Cell>{simulated, Cell(mfu_of(answer.searched.base, layout))}, layout_cells(layout),
+        std::vector<Cell>{Cell(++place)}, time_cells(answer.searched, layout), simulated_cells(simulated),
+        std::vector<Cell>{Cell(mfu_of(answer.searched.first().base, layout))}, layout_cells(layout),
         part_cells(layout.time),
-        std::vector<Cell>{Cell(times.is_equal(layout, fastest)), Cell(times.provenance(layout)), reason}));
+        std::vector<Cell>{Cell(is_equal(answer.searched, layout, fastest)),
+                          Cell(provenance_of(answer.searched, layout)), text_or_none(simulated.reason)}));
   }
   if (retimed.empty()) {
-    table.remove({"simulated_s", "reason"});
+    table.remove({"simulated_s", "simulated_low_s", "simulated_high_s", "simulated_provenance", "reason"});
   }
   return table;
 }
@@ -166,7 +172,6 @@ std::vector<RankedLayout> listed(const SearchResult& result) {
 Table change_table(const SearchResult& result) {
   const SearchAnswer& answer = result.answer;
   const double now = answer.ranking.fastest.front().seconds;
-  const TimeBasis times{answer.searched, answer.basis};
   Table table(columns(concatenated(std::vector<ColumnUse>{Column{.title = "one change", .least = 30},
                                                           data("setting"), data("now"), data("then")},
                                    time_columns(1),
@@ -176,7 +181,7 @@ Table change_table(const SearchResult& result) {
     table.add(concatenated(
         std::vector<Cell>{Cell(fmt::format("{} {} instead of {}", change.setting, change.to, change.from)),
                           Cell(change.setting), Cell(change.from), Cell(change.to)},
-        time_cells(change.layout, times.spread(change.layout)),
+        time_cells(answer.searched, change.layout),
         std::vector<Cell>{Cell(slower).shown(fmt::format("{:.1f} % {}", std::abs(100 * slower),
                                                          slower < 0 ? "less" : "more")),
                           Cell(change.fits).shown(change.fits ? "" : "does not fit"),
@@ -190,14 +195,13 @@ Table front_table(const SearchResult& result, std::size_t most, double step) {
   Table table(
       columns(concatenated(time_columns(), std::vector<ColumnUse>{Column{.title = "layout", .least = 20}},
                            std::vector<ColumnUse>{})));
-  const TimeBasis times{result.answer.searched, result.answer.basis};
   double memory = 0;
   for (const RankedLayout& layout : result.answer.ranking.front) {
     if (table.rows().size() >= most || (memory > 0 && layout.memory_bytes > step * memory)) {
       continue;
     }
     memory = layout.memory_bytes;
-    table.add(concatenated(time_cells(layout, times.spread(layout)),
+    table.add(concatenated(time_cells(result.answer.searched, layout),
                            std::vector<Cell>{Cell(layout_text(layout.layout, layout.behaviour))}));
   }
   return table;
@@ -219,17 +223,20 @@ std::string question_text(const SearchQuestion& question, const SearchedRun& sea
   return fmt::format("{}, {} sequences of {} tokens in {}, on {} of {} ({}), as {} runs it\n",
                      question.model.name, with_commas(question.global_batch),
                      with_commas(question.model.sequence), precision_name(question.precision), devices,
-                     question.machine.name, question.machine.processor.name, searched.framework);
+                     question.machine.name, question.machine.processor.name, searched.first().framework);
 }
 
 double percent(double spread) { return 100 * (std::exp(spread) - 1); }
 
-std::string basis_text(const SearchedRun& searched, const RunBasis& basis) {
+std::string basis_text(const SearchedRun& searched) {
+  const RunBasis& basis = searched.first().basis;
   std::string text =
       fmt::format("times: {}, 90 % intervals of {:.0f} %", basis.provenance, percent(basis.spread));
-  const double sharded = spread_of(searched, basis, DataParallelKind::sharded);
-  if (sharded > basis.spread) {
-    text += fmt::format(", of sharded parameters, which no run of it had, {:.0f} %", percent(sharded));
+  for (const TimedSpace& each : searched.spaces) {
+    if (&each != &searched.first()) {
+      text += fmt::format("; with sharded parameters, as {} runs it: {}, {:.0f} %", each.framework,
+                          each.basis.provenance, percent(each.basis.spread));
+    }
   }
   return text + "; memory is an estimate\n";
 }
@@ -267,15 +274,14 @@ std::string binding_text(const SearchAnswer& answer) {
                               to_text(bytes_of_double(best.memory_bytes)), limit);
   }
   const RankedLayout& faster = *answer.ranking.with_twice;
-  const double spread = TimeBasis{answer.searched, answer.basis}.spread(faster);
+  const TimeRange interval = range_of(answer.searched, faster);
   const double less = 100 * (1 - faster.seconds / best.seconds);
   return text +
          fmt::format(
              "Memory does too: with twice the {}, {} would take {:.3g} s ({:.3g} to {:.3g}), {:.1f} % less, "
              "and need {}.\n",
-             limit, layout_text(faster.layout, faster.behaviour), faster.seconds,
-             faster.seconds * std::exp(-spread), faster.seconds * std::exp(spread), less,
-             to_text(bytes_of_double(faster.memory_bytes)));
+             limit, layout_text(faster.layout, faster.behaviour), faster.seconds, interval.low, interval.high,
+             less, to_text(bytes_of_double(faster.memory_bytes)));
 }
 
 std::string retimed_text(const SearchResult& result) {
@@ -287,13 +293,17 @@ std::string retimed_text(const SearchResult& result) {
   text += agreement.pairs > 0
               ? fmt::format(
                     "; of {} pairs {} are in the same order (Kendall's tau {:.2f}), {} of the others "
-                    "apart by no more than the error.\n",
+                    "apart by no more than the error of either.\n",
                     agreement.pairs, agreement.same, agreement.tau(), agreement.within_error)
               : ".\n";
+  std::map<std::string, std::int64_t> reasons;
   for (const RetimedLayout& layout : result.retimed) {
     if (!layout.reason.empty()) {
-      return text + fmt::format("Not simulated: {}\n", layout.reason);
+      ++reasons[layout.reason];
     }
+  }
+  for (const auto& [reason, count] : reasons) {
+    text += fmt::format("Passed over: {} ({}).\n", count, reason);
   }
   return text;
 }
@@ -306,7 +316,7 @@ std::string search_text(const SearchResult& result, const TextStyle& style) {
       fmt::format("{} device{}", with_commas(result.question.ranks), result.question.ranks == 1 ? "" : "s"));
   text += fmt::format("{} layouts evaluated, {} of them fit into {}\n", with_commas(ranking.evaluated),
                       with_commas(ranking.fitting), to_text(bytes_of_double(answer.searched.memory_limit)));
-  text = wrapped(text + basis_text(answer.searched, answer.basis), style) + "\n";
+  text = wrapped(text + basis_text(answer.searched), style) + "\n";
   text += layout_table(result, listed(result), result.retimed).text_with_hidden(style) + "\n";
   text += wrapped(retimed_text(result) + equal_text(answer) + binding_text(answer), style);
   const Table front = front_table(result, k_most_of_front, k_front_step);
@@ -319,8 +329,7 @@ std::string search_text(const SearchResult& result, const TextStyle& style) {
   return text;
 }
 
-nlohmann::ordered_json question_json(const SearchQuestion& question, const SearchedRun& searched,
-                                     const RunBasis& basis) {
+nlohmann::ordered_json question_json(const SearchQuestion& question, const SearchedRun& searched) {
   return {{"model", question.model.name},
           {"machine", question.machine.name},
           {"processor", question.machine.processor.name},
@@ -328,9 +337,9 @@ nlohmann::ordered_json question_json(const SearchQuestion& question, const Searc
           {"sequences_per_iteration", question.global_batch},
           {"sequence", question.model.sequence},
           {"precision", precision_name(question.precision)},
-          {"framework", searched.framework},
+          {"framework", searched.first().framework},
           {"memory_limit_bytes", bytes_of_double(searched.memory_limit).value},
-          {"provenance", basis.provenance},
+          {"provenance", searched.first().basis.provenance},
           {"interval_share", .9}};
 }
 
@@ -340,7 +349,7 @@ nlohmann::ordered_json search_json(const SearchResult& result) {
   const SearchAnswer& answer = result.answer;
   const Ranking& ranking = answer.ranking;
   nlohmann::ordered_json json = {{"schema", "commlens.search/1"}};
-  json.update(question_json(result.question, answer.searched, answer.basis));
+  json.update(question_json(result.question, answer.searched));
   json["evaluated_layouts"] = ranking.evaluated;
   json["fitting_layouts"] = ranking.fitting;
   json["equal_layouts"] = ranking.equal;
@@ -378,7 +387,6 @@ Table scale_table(const ScaleResult& result) {
       layout_columns(), part_columns(), std::vector<ColumnUse>{data("provenance"), data("reason")}));
   hide_ones(shown, layouts);
   Table table(shown);
-  const TimeBasis times{answer.searched, answer.basis};
   const double tokens = static_cast<double>(result.question.global_batch * result.question.model.sequence);
   double first = 0;  // device-seconds of the fewest devices
   for (const ScalePoint& point : answer.points) {
@@ -391,12 +399,11 @@ Table scale_table(const ScaleResult& result) {
     }
     const double device_seconds = point.layout.seconds * static_cast<double>(point.ranks);
     first = first > 0 ? first : device_seconds;
-    table.add(concatenated(std::vector<Cell>{Cell(point.ranks)},
-                           time_cells(point.layout, times.spread(point.layout)),
+    table.add(concatenated(std::vector<Cell>{Cell(point.ranks)}, time_cells(answer.searched, point.layout),
                            std::vector<Cell>{rate_cell(tokens / point.layout.seconds),
                                              Cell(first / device_seconds), Cell(point.mfu)},
                            layout_cells(point.layout), part_cells(point.layout.time),
-                           std::vector<Cell>{Cell(times.provenance(point.layout)), Cell()}));
+                           std::vector<Cell>{Cell(provenance_of(answer.searched, point.layout)), Cell()}));
   }
   return table;
 }
@@ -424,7 +431,7 @@ std::string scale_text(const ScaleResult& result, const TextStyle& style) {
                     fmt::format("up to {} devices", with_commas(result.question.ranks))) +
       fmt::format("the fastest of {} layouts that fit into {}\n", with_commas(evaluated),
                   to_text(bytes_of_double(answer.searched.memory_limit))) +
-      basis_text(answer.searched, answer.basis);
+      basis_text(answer.searched);
   return wrapped(head, style) + "\n" + scale_table(result).with_value("time_s").text_with_hidden(style) +
          wrapped(no_layout_text(answer), style);
 }
@@ -442,7 +449,7 @@ std::string rendered(const ScaleResult& result, Format format, const TextStyle& 
       format, [&] { return scale_text(result, style); },
       [&] {
         nlohmann::ordered_json json = {{"schema", "commlens.search_scaling/1"}};
-        json.update(question_json(result.question, result.answer.searched, result.answer.basis));
+        json.update(question_json(result.question, result.answer.searched));
         json["rows"] = rows_json(scale_table(result));
         return json;
       },

@@ -9,6 +9,7 @@
 #include "commlens/app/job_text.hpp"
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/machine_choice.hpp"
+#include "commlens/app/output_place.hpp"
 #include "commlens/app/predict.hpp"
 #include "commlens/app/version.hpp"
 #include "commlens/base/file.hpp"
@@ -19,6 +20,7 @@
 #include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
 #include "commlens/simulate/timeline/machine_calls.hpp"
+#include "commlens/trace/trace_directory.hpp"
 #include "commlens/trace/trace_file.hpp"
 
 namespace commlens {
@@ -32,6 +34,8 @@ constexpr double k_reserved = 1.06;
 constexpr double k_process_bytes = 1e9;
 constexpr double k_memory_error = 1.07;
 constexpr double k_gib = 1024.0 * 1024 * 1024;
+
+constexpr std::int64_t k_most_simulated = 1000;
 
 Estimate memory_figure(const SimulatedJob& result) {
   const auto used = static_cast<double>(result.memory.total().value);
@@ -50,6 +54,7 @@ Result<SimulatedJob> simulated_on(const SimulateRequest& request, Machine machin
       options.jitter = request.jitter;
       options.overlaps_tensor = request.overlaps_tensor;
       options.contention = request.contention;
+      options.iterations = request.overrides.iterations.value_or(1);
       options.collapse = request.collapse;
       return run_calibration(request.calibration)
           .and_then([&](const RunCalibration& calibration) { return simulated(plan, options, calibration); })
@@ -73,6 +78,26 @@ void write_trace_of(const SimulateRequest& request, SimulatedJob& result) {
       fmt::format("{}, {}, on {} ({}), {}", parameters_text(result.job.model), layout_text(result.job),
                   result.machine.name, result.machine.title, result.simulation.library);
   write_trace(result.simulation.trace, request.trace);
+}
+
+/// What can be known to fail before the work.
+Result<void> check_simulated(const SimulateRequest& request) {
+  const std::int64_t iterations = request.overrides.iterations.value_or(1);
+  if (iterations < 1 || iterations > k_most_simulated) {
+    return failure(
+        fmt::format("--iterations {}: between 1 and {} are simulated", iterations, k_most_simulated));
+  }
+  if (request.trace.empty()) {
+    return {};
+  }
+  if (const Result<void> usable = check_trace_target(request.trace); !usable) {
+    return failure("--trace " + usable.error().message);
+  }
+  std::vector<std::string> inputs = request.config;
+  inputs.insert(inputs.end(), {request.machine, request.calibration});
+  return check_directory_place("--trace", request.trace).and_then([&] {
+    return check_apart("--trace", request.trace, inputs);
+  });
 }
 
 Table calls_table(const SimulatedJob& result) {
@@ -117,7 +142,8 @@ std::string head_text(const SimulatedJob& result, const TextStyle& style) {
     text += fmt::format("unverified: {}\n", fmt::join(result.unverified, "; "));
   }
   text = wrapped(text, style) + "\n";
-  text += line_of("iteration", simulation.seconds, seconds_text);
+  text += line_of(simulation.iterations == 1 ? "iteration" : fmt::format("mean of {}", simulation.iterations),
+                  simulation.seconds, seconds_text);
   text += line_of("tokens/s of a rank", simulation.tokens_per_second,
                   [](double value) { return with_commas(static_cast<std::int64_t>(value)); });
   text += line_of("MFU", simulation.mfu, share_text);
@@ -154,6 +180,7 @@ Json document_of(const SimulatedJob& result) {
           {"link_assumptions", simulation.assumptions},
           {"rank_count", result.job.layout.ranks},
           {"iteration", simulation.iteration},
+          {"iteration_count", simulation.iterations},
           {"interval_share", .9},
           {"iteration_s", figure_json(simulation.seconds)},
           {"tokens_per_s_per_rank", figure_json(simulation.tokens_per_second)},
@@ -174,10 +201,14 @@ DType compute_dtype_of(const Job& job) {
 }
 
 Result<SimulatedJob> simulate(const SimulateRequest& request) {
+  if (const Result<void> usable = check_simulated(request); !usable) {
+    return tl::unexpected(usable.error());
+  }
   PredictRequest planned;
   planned.config = request.config;
   planned.framework = request.framework;
   planned.overrides = request.overrides;
+  planned.overrides.iterations.reset();  // steady ones are repeated, whatever comes before and after them
   planned.events = request.events;
   return find_machine(request.machine).and_then([&](Machine machine) {
     return plan_of(planned).and_then([&](const Plan& plan) {

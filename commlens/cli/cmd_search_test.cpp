@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -17,8 +20,9 @@ TEST(Search, ListsTheFastestAndSaysWhatBinds) {
   EXPECT_EQ(result.code, ExitCode::done) << result.err;
   for (const char* const part :
        {"1.3B, 512 sequences of 2,048 tokens in bf16, on 64 devices of dgx_h100", " layouts evaluated, ",
-        "times: calibrated on 170 runs of H100, nemo, 90 % intervals of 6 %, of sharded parameters, which no "
-        "run of it had, 30 %;",
+        "times: calibrated on 170 runs of H100, nemo, 90 % intervals of 6 %; with sharded parameters, as "
+        "fsdp "
+        "runs it: calibrated on 77 runs of H100, fsdp, 5 %;",
         " are equal within the error: ", "What binds the first: compute ", "\nOne change of the first\n",
         "micro-batch "}) {
     EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
@@ -42,7 +46,7 @@ TEST(Search, GivesEveryNumberAnIntervalAndASource) {
   for (const nlohmann::json& row : json["rows"]) {
     const bool is_sharded = row["data_parallelism"].get<std::string>().starts_with("sharded");
     EXPECT_EQ(row["provenance"], is_sharded
-                                     ? "borrowed from H100, nemo, which has not seen sharded parameters"
+                                     ? "borrowed from H100, fsdp, which has not seen mixtures of experts"
                                      : "calibrated on 170 runs of H100, nemo");
   }
   EXPECT_EQ(first["dp"].get<int>() * first["tp"].get<int>() * first["pp"].get<int>() * first["cp"].get<int>(),
@@ -52,6 +56,41 @@ TEST(Search, GivesEveryNumberAnIntervalAndASource) {
                        first["data_messages_s"].get<double>() + first["optimizer_s"].get<double>() +
                        first["other_s"].get<double>();
   EXPECT_NEAR(parts / first["time_s"].get<double>(), 1, 1e-12);
+}
+
+TEST(Search, SimulatesShardedLayoutsWithIntervalAndSource) {
+  for (const auto& [model, planner] :
+       {std::pair("1.3B", "torch-fsdp"), std::pair("llama3-8b", "torchtitan")}) {
+    SCOPED_TRACE(model);
+    const Outcome result =
+        run_with({"search", model, "--machine", "dgx_h100", "--gpus", "16", "--global-batch", "64",
+                  "--framework", "fsdp", "--retime", "3", "--top", "1", "--format", "json"});
+    ASSERT_EQ(result.code, ExitCode::done) << result.err;
+    const nlohmann::json json = nlohmann::json::parse(result.out);
+    EXPECT_EQ(json["simulated_layouts"], 3);
+    std::int64_t simulated = 0;
+    for (const nlohmann::json& row : json["rows"]) {
+      if (row["simulated_s"].is_null()) {
+        EXPECT_FALSE(row["reason"].is_null());
+        continue;
+      }
+      ++simulated;
+      EXPECT_LT(row["simulated_low_s"], row["simulated_s"]);
+      EXPECT_GT(row["simulated_high_s"], row["simulated_s"]);
+      EXPECT_TRUE(row["simulated_provenance"].get<std::string>().starts_with(planner))
+          << row["simulated_provenance"];
+    }
+    EXPECT_EQ(simulated, 3);
+  }
+}
+
+TEST(Search, PassesOverWhatCannotBePlannedAndSaysWhy) {
+  const Outcome result = run_with({"search", "1.3B", "--machine", "dgx_a100", "--gpus", "8", "--global-batch",
+                                   "64", "--framework", "owners", "--retime", "2"});
+  ASSERT_EQ(result.code, ExitCode::done) << result.err;
+  EXPECT_NE(result.out.find("Simulated: 0 of the first 16."), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("Passed over: 16 (no framework plans such jobs)."), std::string::npos)
+      << result.out;
 }
 
 TEST(Search, SweepsOverNumbersOfDevices) {

@@ -1,4 +1,8 @@
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "commlens/base/file.hpp"
 #include "commlens/base/test_support.hpp"
@@ -78,6 +82,52 @@ TEST(Simulate, RefusesWhatItCannotRead) {
   EXPECT_NE(unknown.err.find("--ids names 'four', which the table does not have"), std::string::npos);
   const Outcome no_fit = run_with({"simulate", "--rows", table, "--calibration", table});
   EXPECT_EQ(no_fit.code, ExitCode::bad_input);
+}
+
+std::vector<std::string> small_job(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"simulate",  "1.3B",     "--ranks",        "8", "--framework", "megatron",
+                                    "--machine", "dgx_h100", "--global-batch", "32"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Simulate, WritesAsManyIterationsAsAreAskedFor) {
+  const ScratchDirectory directory;
+  const std::string few = directory.path("few");
+  const std::string many = directory.path("many");
+  const Outcome one = run_with(small_job({"--format", "json", "--trace", few}));
+  const Outcome twelve = run_with(small_job({"--format", "json", "--iterations", "12", "--trace", many}));
+  ASSERT_EQ(one.code, ExitCode::done) << one.err;
+  ASSERT_EQ(twelve.code, ExitCode::done) << twelve.err;
+  const nlohmann::json first = nlohmann::json::parse(one.out);
+  const nlohmann::json all = nlohmann::json::parse(twelve.out);
+  EXPECT_EQ(first["iteration_count"], 1);
+  EXPECT_EQ(all["iteration_count"], 12);
+  // Steady iterations are alike, to the picoseconds that times are rounded to.
+  EXPECT_NEAR(all["iteration_s"]["value"].get<double>() / first["iteration_s"]["value"].get<double>(), 1,
+              1e-9);
+  EXPECT_EQ(all["calls"][0]["calls_per_rank"], first["calls"][0]["calls_per_rank"]);
+  const Outcome summary = run_with({"summary", many, "--format", "json"});
+  ASSERT_EQ(summary.code, ExitCode::done) << summary.err;
+  EXPECT_EQ(nlohmann::json::parse(summary.out)["iteration_count"], 12);
+  const Outcome compared = run_with({"compare", many, many, "--regression"});
+  EXPECT_EQ(compared.code, ExitCode::done) << compared.err;
+  const Outcome none = run_with(small_job({"--iterations", "0"}));
+  EXPECT_EQ(none.code, ExitCode::bad_input);
+}
+
+TEST(Simulate, ReplacesATraceAndNothingElse) {
+  const ScratchDirectory directory;
+  const std::string trace = directory.path("trace");
+  EXPECT_EQ(run_with(small_job({"--trace", trace})).code, ExitCode::done);
+  EXPECT_EQ(run_with(small_job({"--trace", trace})).code, ExitCode::done);
+  const ScratchDirectory notes;
+  notes.write("text.txt", "mine");
+  const Outcome refused = run_with(small_job({"--trace", notes.path().string()}));
+  EXPECT_EQ(refused.code, ExitCode::bad_input);
+  EXPECT_NE(refused.err.find("holds something other than a commlens trace"), std::string::npos)
+      << refused.err;
+  EXPECT_TRUE(refused.out.empty());
 }
 
 }  // namespace

@@ -72,6 +72,13 @@ struct SettingRules {
   bool splits_heads_of_groups = false;  // tensor ranks may share a key/value head
 };
 
+/// How data ranks share the parameters of a job.
+struct ParameterShards {
+  std::int64_t ranks = 1;       // that share one copy
+  std::int64_t copies = 1;      // dp is ranks x copies
+  bool keeps_gathered = false;  // from a unit's forward pass to its backward pass
+};
+
 /// One framework: everything that the rest of the program uses of it.
 struct FrameworkRules {
   std::string_view name;            // as the command line and files have it
@@ -110,6 +117,8 @@ struct FrameworkRules {
   /// Has the job hide messages of data parallelism behind computing: reductions of gradients, gathers of
   /// parameters. Null: nothing to switch.
   void (*overlap)(Job& job, bool gradients, bool parameters) = nullptr;
+  /// Has data ranks share parameters. Null: the framework does not, or not by a choice of its own.
+  void (*shard)(Job& job, const ParameterShards& shards) = nullptr;
   std::span<const RuleRow> causes;  // what each of its rules means
 };
 

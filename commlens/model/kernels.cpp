@@ -166,6 +166,12 @@ Bytes bytes_of(const Kernel& kernel, DType dtype) { return {std::visit(CountByte
 
 Flops flops_of(const Kernel& kernel) { return {std::visit(CountFlops{}, kernel)}; }
 
+Flops unmasked_flops(const Kernel& kernel) {
+  const AttentionKernel* const attention = std::get_if<AttentionKernel>(&kernel);
+  const bool is_halved = attention != nullptr && attention->is_causal;
+  return {flops_of(kernel).value * (is_halved ? 0.5 : 1)};
+}
+
 std::vector<Kernel> kernels_of(const Job& job, ModulePart part, Pass pass) {
   const Shares shares(job);
   const ModelConfig& model = job.model;

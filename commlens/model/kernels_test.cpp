@@ -98,6 +98,14 @@ TEST(Kernels, CountFlopsAndBytes) {
   EXPECT_EQ(flops_of(MemoryKernel{Bytes{5}}).value, 0);
 }
 
+TEST(Kernels, OfCausalAttentionComputeHalfOfThePairs) {
+  AttentionKernel attention{.batch = 2, .heads = 3, .kv_heads = 3, .queries = 4, .keys = 8, .head_dim = 16};
+  EXPECT_EQ(unmasked_flops(attention).value, 2.0 * 2 * 3 * 4 * 8 * 16);
+  attention.is_causal = false;
+  EXPECT_EQ(unmasked_flops(attention).value, 4.0 * 2 * 3 * 4 * 8 * 16);
+  EXPECT_EQ(unmasked_flops(Gemm{2, 3, 5, 7}).value, 2.0 * 2 * 3 * 5 * 7);
+}
+
 TEST(Kernels, OfTheUpdateTouchWhatAdamKeeps) {
   EXPECT_EQ(optimizer_kernels({10}, DType::fp32), (Kernels{MemoryKernel{Bytes{280}}}));
   EXPECT_EQ(optimizer_kernels({10}, DType::bf16), (Kernels{MemoryKernel{Bytes{300}}}));

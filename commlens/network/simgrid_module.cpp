@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <exception>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include <simgrid/s4u.hpp>
+#include <sys/socket.h>
 
 #include "commlens/network/simgrid.hpp"
 #include "commlens/network/simgrid_session.hpp"
@@ -139,6 +141,16 @@ class SimgridServer {
   SimgridServer(const SimgridPlatform& platform, int socket) : platform_(platform), socket_(socket) {}
 
   void serve() {
+    try {
+      answer_commands();
+    } catch (const std::exception& error) {  // it must not leave the actor: SimGrid would end the process
+      send_bytes(socket_, k_simgrid_reason + std::string("SimGrid refuses: ") + error.what());
+    }
+    shutdown(socket_, SHUT_RDWR);
+  }
+
+ private:
+  void answer_commands() {
     SimgridCommand command;
     while (receive_bytes(socket_, reinterpret_cast<char*>(&command), sizeof(command))) {
       if (command.streams >= 0) {
@@ -146,11 +158,11 @@ class SimgridServer {
         continue;
       }
       const SimgridAnswer answer = next_end(command.seconds);
+      send_bytes(socket_, std::string_view(&k_simgrid_answer, 1));
       send_bytes(socket_, {reinterpret_cast<const char*>(&answer), sizeof(answer)});
     }
   }
 
- private:
   void begin(const SimgridCommand& command) {
     std::vector<SimgridStream> streams(static_cast<std::size_t>(command.streams));
     receive_bytes(socket_, reinterpret_cast<char*>(streams.data()), streams.size() * sizeof(SimgridStream));

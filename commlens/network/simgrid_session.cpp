@@ -55,16 +55,31 @@ void SimgridSession::fail() {
 
 void SimgridSession::begin(std::uint32_t call, double seconds, std::span<const SimgridStream> streams) {
   const SimgridCommand command{static_cast<std::int64_t>(streams.size()), call, seconds};
-  if (!send_bytes(child_.commands, bytes_of(command)) ||
-      !send_bytes(child_.commands, {reinterpret_cast<const char*>(streams.data()), streams.size_bytes()})) {
+  // A process that has ended may have said why: next_end() reads it.
+  send_bytes(child_.commands, bytes_of(command));
+  send_bytes(child_.commands, {reinterpret_cast<const char*>(streams.data()), streams.size_bytes()});
+}
+
+/// Fails unless an answer follows.
+void SimgridSession::receive_kind() {
+  char kind = 0;
+  if (receive_bytes(child_.commands, &kind, 1) && kind == k_simgrid_answer) {
+    return;
+  }
+  const std::string reason = kind == k_simgrid_reason ? receive_all_bytes(child_.commands) : "";
+  if (reason.empty()) {
     fail();
   }
+  end_simgrid_child(std::exchange(child_, {}), true);
+  throw SystemError(reason);
 }
 
 std::optional<SimgridSession::End> SimgridSession::next_end(double limit) {
   SimgridAnswer answer;
-  if (!send_bytes(child_.commands, bytes_of(SimgridCommand{.seconds = limit})) ||
-      !receive_bytes(child_.commands, reinterpret_cast<char*>(&answer), sizeof(answer))) {
+  // Where it cannot be asked it may have said why.
+  send_bytes(child_.commands, bytes_of(SimgridCommand{.seconds = limit}));
+  receive_kind();
+  if (!receive_bytes(child_.commands, reinterpret_cast<char*>(&answer), sizeof(answer))) {
     fail();
   }
   if (answer.call < 0) {

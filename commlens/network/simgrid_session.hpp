@@ -58,6 +58,7 @@ class SimgridSession {
  private:
   explicit SimgridSession(SimgridChild child) : child_(child) {}
   [[noreturn]] void fail();
+  void receive_kind();
 
   SimgridChild child_;
 };
@@ -68,12 +69,14 @@ struct SimgridCommand {
   std::int64_t call = 0;
   double seconds = 0;  // of the beginning; the limit
 };
-/// What it answers to a question for the next end.
+/// What it answers to a question for the next end, after k_simgrid_answer; where SimGrid refuses, at whatever
+/// time, k_simgrid_reason and one line follow instead, and no more.
 struct SimgridAnswer {
   std::int64_t call = -1;  // below 0: none
   double seconds = 0;
 };
-constexpr char k_simgrid_ready = 'k';  // its first byte
+constexpr char k_simgrid_ready = 'k';   // its first byte
+constexpr char k_simgrid_answer = 'a';  // before each answer
 
 /// What libcommlens-simgrid.so does for a session; its entry is `commlens_simgrid_serve`.
 using SimgridServe = void (*)(const SimgridNetwork& network, int socket);

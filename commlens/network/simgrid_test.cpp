@@ -4,15 +4,19 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "commlens/base/modules.hpp"
+#include "commlens/base/result.hpp"
 #include "commlens/base/test_support.hpp"
 #include "commlens/machine/machines.hpp"
 #include "commlens/network/flows.hpp"
+#include "commlens/network/simgrid_session.hpp"
 #include "commlens/network/topology.hpp"
 
 namespace commlens {
@@ -172,6 +176,46 @@ TEST(Simgrid, EndsRandomContendedFlowsWhenOursEnd) {
         finish_times(topology.capacities(), both_forms(topology, wave, false).flows);
     const double makespan = std::ranges::max(*theirs);
     EXPECT_NEAR(std::ranges::max(equal), makespan, 1e-3 * makespan);
+  }
+}
+
+/// Two hosts, with a way from the first to the second alone.
+Result<SimgridSession> two_hosts() {
+  return SimgridSession::start(
+      {.hosts = 2, .capacities = {1e9}, .ways = {{.from = 0, .to = 1, .links = {0}}}});
+}
+
+TEST(SimgridSession, EndsCallsWhenTheirBytesAreOver) {
+  if (!has_simgrid()) {
+    GTEST_SKIP() << "built without SimGrid";
+  }
+  Result<SimgridSession> session = two_hosts();
+  ASSERT_TRUE(session.has_value()) << session.error().message;
+  const SimgridStream stream{.from = 0, .to = 1, .bytes = 2e9, .bytes_per_second = 1e9};
+  session->begin(7, 1, {&stream, 1});
+  EXPECT_FALSE(session->next_end(2).has_value());
+  const std::optional<SimgridSession::End> end = session->next_end(10);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->call, 7);
+  EXPECT_NEAR(end->seconds, 3, 1e-9);
+}
+
+TEST(SimgridSession, SaysWhatSimGridRefusesAfterItsFirstAnswers) {
+  if (!has_simgrid()) {
+    GTEST_SKIP() << "built without SimGrid";
+  }
+  Result<SimgridSession> session = two_hosts();
+  ASSERT_TRUE(session.has_value()) << session.error().message;
+  const SimgridStream known{.from = 0, .to = 1, .bytes = 1e9, .bytes_per_second = 1e9};
+  const SimgridStream unknown{.from = 1, .to = 0, .bytes = 1e9, .bytes_per_second = 1e9};
+  session->begin(1, 0, {&known, 1});
+  ASSERT_TRUE(session->next_end(10).has_value());
+  session->begin(2, 2, {&unknown, 1});
+  try {
+    session->next_end(10);
+    FAIL() << "an answer was read where there is none";
+  } catch (const SystemError& error) {
+    EXPECT_EQ(std::string(error.what()).substr(0, 17), "SimGrid refuses: ");
   }
 }
 

@@ -12,12 +12,10 @@ namespace {
 /// Collects the runs that a layout's single changes make.
 class ChangeList {
  public:
-  ChangeList(const TrainingRun& base, const RankedLayout& layout, const Coefficients& with,
-             const SearchSpace& space, double memory_limit)
-      : layers_(base.model.layers),
-        run_(run_of(base, layout)),
-        with_(with),
-        space_(space),
+  ChangeList(std::span<const TimedSpace> spaces, const RankedLayout& layout, double memory_limit)
+      : layers_(spaces.front().base.model.layers),
+        spaces_(spaces),
+        run_(run_of(space_of(spaces, layout.layout.data_kind).base, layout)),
         memory_limit_(memory_limit) {}
 
   const TrainingRun& run() const { return run_; }
@@ -26,13 +24,15 @@ class ChangeList {
                  const std::function<void(TrainingRun&)>& change) {
     TrainingRun changed = run_;
     change(changed);
+    const TimedSpace& space = space_of(spaces_, changed.layout.data_kind);
+    changed = run_in_space(std::move(changed), space);
     TrainingRun unpadded = changed;
     unpadded.model.layers = layers_;
-    if (!why_not(unpadded, space_).empty()) {
+    if (!why_not(unpadded, space.space).empty()) {
       return;
     }
     LayoutChange result{std::string(setting), std::move(from), std::move(to), {}, true};
-    result.layout = {changed.layout, changed.behaviour, iteration_time(changed, with_), 0,
+    result.layout = {changed.layout, changed.behaviour, iteration_time(changed, space.basis.coefficients), 0,
                      memory_bytes_of(changed)};
     result.layout.seconds = result.layout.time.total();
     result.fits = result.layout.memory_bytes <= memory_limit_;
@@ -119,9 +119,8 @@ class ChangeList {
   }
 
   std::int64_t layers_;  // of the model, not padded
+  std::span<const TimedSpace> spaces_;
   TrainingRun run_;
-  const Coefficients& with_;
-  const SearchSpace& space_;
   double memory_limit_;
   std::vector<LayoutChange> changes_;
 };
@@ -154,12 +153,26 @@ void try_switches(ChangeList& list) {
   }
 }
 
+void try_kinds(ChangeList& list, std::span<const TimedSpace> spaces, const Degrees& degrees) {
+  const TrainingRun& run = list.run();
+  const RunLayout& now = run.layout;
+  for (const TimedSpace& each : spaces) {
+    for (const DataKind& kind : data_kinds_of(run, each.space, degrees)) {
+      if (!(kind == DataKind{now.data_kind, now.shard_group})) {
+        list.try_value("data parallelism", name_of(now.data_kind, now.shard_group),
+                       name_of(kind.kind, kind.group),
+                       [&](TrainingRun& changed) { set_kind(changed, each.space, kind); });
+      }
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<LayoutChange> changes_of(const TrainingRun& base, const RankedLayout& layout,
-                                     const Coefficients& with, const SearchSpace& space,
+std::vector<LayoutChange> changes_of(std::span<const TimedSpace> spaces, const RankedLayout& layout,
                                      double memory_limit) {
-  ChangeList list(base, layout, with, space, memory_limit);
+  ChangeList list(spaces, layout, memory_limit);
+  const SearchSpace& space = space_of(spaces, layout.layout.data_kind).space;
   const TrainingRun& run = list.run();
   const RunLayout& now = run.layout;
   const Degrees degrees{now.tensor, now.context, now.pipeline, now.data()};
@@ -179,13 +192,7 @@ std::vector<LayoutChange> changes_of(const TrainingRun& base, const RankedLayout
                      [&](TrainingRun& changed) { changed.behaviour.recompute = recompute; });
     }
   }
-  for (const DataKind& kind : data_kinds_of(run, space, degrees)) {
-    if (!(kind == DataKind{now.data_kind, now.shard_group})) {
-      list.try_value("data parallelism", name_of(now.data_kind, now.shard_group),
-                     name_of(kind.kind, kind.group),
-                     [&](TrainingRun& changed) { set_kind(changed, space, kind); });
-    }
-  }
+  try_kinds(list, spaces, degrees);
   try_switches(list);
   return list.sorted();
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,11 +17,11 @@ struct LayoutChange {
   bool fits = true;  // in memory
 };
 
-/// Every single step from this layout that is in the space: a degree halved or doubled at the cost of the
-/// data ranks, the next sizes of micro-batches and numbers of chunks, other recomputation, other kinds of
+/// Every single step from this layout that is in one of the spaces: a degree halved or doubled at the cost of
+/// the data ranks, the next sizes of micro-batches and numbers of chunks, other recomputation, other kinds of
 /// data parallelism, a switch turned. Those that fit first, then by time.
-std::vector<LayoutChange> changes_of(const TrainingRun& base, const RankedLayout& layout,
-                                     const Coefficients& with, const SearchSpace& space, double memory_limit);
+std::vector<LayoutChange> changes_of(std::span<const TimedSpace> spaces, const RankedLayout& layout,
+                                     double memory_limit);
 
 /// A part of an iteration's time.
 struct TimePart {

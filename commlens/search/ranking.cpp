@@ -39,7 +39,12 @@ RankedLayout ranked(const EvaluatedLayout& layout) {
 /// Keeps what is worth keeping of layouts as they come.
 class RankingBuilder {
  public:
-  explicit RankingBuilder(const RankingLimits& limits) : limits_(limits) {}
+  RankingBuilder(std::span<const TimedSpace> spaces, const RankingLimits& limits)
+      : spaces_(spaces), limits_(limits) {
+    for (const TimedSpace& each : spaces) {
+      widest_spread_ = std::max(widest_spread_, each.basis.spread);
+    }
+  }
 
   void add(const EvaluatedLayout& layout) {
     if (layout.shape != shape_) {
@@ -62,8 +67,13 @@ class RankingBuilder {
     }
   }
 
-  Ranking finished(std::int64_t evaluated) {
+  /// Shapes of the next space are others.
+  void close_space() {
     close_shape();
+    shape_ = 0;
+  }
+
+  Ranking finished(std::int64_t evaluated) {
     result_.evaluated = evaluated;
     std::reverse(result_.front.begin(), result_.front.end());
     if (!result_.fastest.empty()) {
@@ -133,9 +143,7 @@ class RankingBuilder {
     front.insert(front.erase(first, last), shape);
   }
 
-  double spread_of_kind(DataParallelKind kind) const {
-    return is_sharded(kind) ? limits_.sharded_spread : limits_.spread;
-  }
+  double spread_of_kind(DataParallelKind kind) const { return space_of(spaces_, kind).basis.spread; }
 
   bool is_equal(const NearLayout& layout) const {
     const RankedLayout& first = result_.fastest.front();
@@ -143,10 +151,9 @@ class RankingBuilder {
                            spread_of_kind(first.layout.data_kind));
   }
 
-  /// Of the layout that is the fastest in the end, which may be of either kind.
+  /// Of the layout that is the fastest in the end, which may be of any kind.
   bool may_be_near(const NearLayout& layout) const {
-    const double spread = std::max(limits_.spread, limits_.sharded_spread);
-    return layout.seconds <= result_.fastest.front().seconds * std::exp(spread);
+    return layout.seconds <= result_.fastest.front().seconds * std::exp(widest_spread_);
   }
 
   void drop_far() {
@@ -164,7 +171,9 @@ class RankingBuilder {
     }
   }
 
+  std::span<const TimedSpace> spaces_;
   RankingLimits limits_;
+  double widest_spread_ = 0;
   Ranking result_;
   std::optional<RankedLayout> best_of_shape_;
   std::vector<NearLayout> near_;
@@ -179,11 +188,14 @@ bool is_near_fastest(double seconds, double spread, double least, double spread_
   return seconds <= least * std::exp(std::max(spread, spread_of_least));
 }
 
-Ranking ranked_layouts(const TrainingRun& base, const Coefficients& with, const SearchSpace& space,
-                       const RankingLimits& limits) {
-  RankingBuilder builder(limits);
-  const std::int64_t evaluated =
-      for_each_layout(base, with, space, [&](const EvaluatedLayout& layout) { builder.add(layout); });
+Ranking ranked_layouts(std::span<const TimedSpace> spaces, const RankingLimits& limits) {
+  RankingBuilder builder(spaces, limits);
+  std::int64_t evaluated = 0;
+  for (const TimedSpace& each : spaces) {
+    evaluated += for_each_layout(each.base, each.basis.coefficients, each.space,
+                                 [&](const EvaluatedLayout& layout) { builder.add(layout); });
+    builder.close_space();
+  }
   return builder.finished(evaluated);
 }
 

@@ -2,10 +2,12 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "commlens/search/layouts.hpp"
+#include "commlens/search/timed_space.hpp"
 
 namespace commlens {
 
@@ -43,18 +45,15 @@ struct Ranking {
 };
 
 struct RankingLimits {
-  double memory_bytes = 0;    // of a device
-  double spread = 0;          // of the logarithm: how far times are off
-  double sharded_spread = 0;  // the same where parameters are sharded
-  std::size_t most = 10;      // layouts in `fastest`
+  double memory_bytes = 0;  // of a device
+  std::size_t most = 10;    // layouts in `fastest`
 };
 
 /// Whether a time is as short as the least of a list, inside the wider error of both.
 bool is_near_fastest(double seconds, double spread, double least, double spread_of_least);
 
-/// Evaluates every layout of the space of `base`.
-Ranking ranked_layouts(const TrainingRun& base, const Coefficients& with, const SearchSpace& space,
-                       const RankingLimits& limits);
+/// Evaluates every layout of the spaces.
+Ranking ranked_layouts(std::span<const TimedSpace> spaces, const RankingLimits& limits);
 
 /// The run with this layout, and layers padded for its stages.
 TrainingRun run_of(const TrainingRun& base, const RankedLayout& layout);

@@ -18,8 +18,13 @@ using test_support::whole_space;
 
 constexpr double k_memory = 12.0 * 1024 * 1024 * 1024;
 
-Ranking ranking_of(const TrainingRun& run, double memory = k_memory) {
-  return ranked_layouts(run, Coefficients(), whole_space(), {memory, 0.05, 0.05, 50});
+/// All layouts of a run, with times that are within 5 %.
+std::vector<TimedSpace> spaces_of(const TrainingRun& run) {
+  return {{.framework = "nemo", .base = run, .space = whole_space(), .basis = {Coefficients(), 0.05, ""}}};
+}
+
+Ranking ranking_of(const TrainingRun& run, double memory = k_memory, std::size_t most = 50) {
+  return ranked_layouts(spaces_of(run), {memory, most});
 }
 
 TEST(RankedLayouts, AreNeverFasterThanTheFirst) {
@@ -85,8 +90,7 @@ TEST(RankedLayouts, FrontHasNoPointThatAnotherBeats) {
 
 TEST(RankedLayouts, EqualOnesAreThoseInsideTheError) {
   const TrainingRun run = small_gpt_run(8, 8);
-  const Ranking all =
-      ranked_layouts(run, Coefficients(), whole_space(), {k_memory, 0.05, 0.05, std::size_t{1} << 20});
+  const Ranking all = ranking_of(run, k_memory, std::size_t{1} << 20);
   const double limit = all.fastest.front().seconds * std::exp(0.05);
   std::int64_t near = 0;
   for (const RankedLayout& layout : all.fastest) {
@@ -118,8 +122,7 @@ TEST(RankedLayouts, MoreMemoryNeverMakesTheFirstSlower) {
 TEST(Changes, OfTheFirstThatFitAreNotFaster) {
   for (const TrainingRun& run : {small_gpt_run(64, 96), mixture_run(64, 64)}) {
     const Ranking ranking = ranking_of(run);
-    const std::vector<LayoutChange> changes =
-        changes_of(run, ranking.fastest.front(), Coefficients(), whole_space(), k_memory);
+    const std::vector<LayoutChange> changes = changes_of(spaces_of(run), ranking.fastest.front(), k_memory);
     EXPECT_GT(changes.size(), 5);
     for (const LayoutChange& change : changes) {
       EXPECT_EQ(change.fits, change.layout.memory_bytes <= k_memory);
@@ -131,12 +134,57 @@ TEST(Changes, OfTheFirstThatFitAreNotFaster) {
   }
 }
 
+/// The whole space in two: sharded layouts take another family's coefficients, ten times the launches.
+std::vector<TimedSpace> two_spaces(const TrainingRun& run) {
+  std::vector<TimedSpace> spaces = {spaces_of(run).front(), spaces_of(run).front()};
+  spaces[0].space.kinds = {DataParallelKind::replicated, DataParallelKind::optimizer,
+                           DataParallelKind::owners};
+  spaces[1].space.kinds = {DataParallelKind::sharded, DataParallelKind::sharded_until_backward};
+  spaces[1].space.needs_data_ranks = true;
+  spaces[1].base.family = "H100, fsdp";
+  spaces[1].base.behaviour.gradient_bytes = 2;
+  spaces[1].basis.spread = 0.3;
+  spaces[1].basis.coefficients[Coefficient::layer_launch] *= 10;
+  return spaces;
+}
+
+TEST(RankedLayouts, OfTwoSpacesHaveTheTimesOfTheirOwn) {
+  const std::vector<TimedSpace> spaces = two_spaces(small_gpt_run(16, 32));
+  const Ranking ranking = ranked_layouts(spaces, {k_memory, std::size_t{1} << 20});
+  EXPECT_EQ(ranking.evaluated, ranking_of(small_gpt_run(16, 32)).evaluated);
+  std::int64_t sharded = 0;
+  for (const RankedLayout& layout : ranking.fastest) {
+    const TimedSpace& timed = space_of(spaces, layout.layout.data_kind);
+    sharded += is_sharded(layout.layout.data_kind) ? 1 : 0;
+    EXPECT_EQ(timed.base.family, is_sharded(layout.layout.data_kind) ? "H100, fsdp" : "H100, nemo");
+    const double seconds = iteration_time(run_of(timed.base, layout), timed.basis.coefficients).total();
+    EXPECT_NEAR(seconds / layout.seconds, 1, 1e-12);
+  }
+  EXPECT_GT(sharded, 10);
+}
+
+TEST(Changes, OfTheKindOfDataParallelismTakeTheOtherSpace) {
+  TrainingRun run = small_gpt_run(8, 64);
+  const std::vector<TimedSpace> spaces = two_spaces(run);
+  const RankedLayout now{run.layout, run.behaviour, {}, 1, 0};
+  for (const LayoutChange& change : changes_of(spaces, now, k_memory)) {
+    if (change.to == "sharded") {
+      const TrainingRun changed = run_of(spaces[1].base, change.layout);
+      EXPECT_EQ(change.layout.behaviour.gradient_bytes, 2);
+      EXPECT_NEAR(iteration_time(changed, spaces[1].basis.coefficients).total() / change.layout.seconds, 1,
+                  1e-12);
+      return;
+    }
+  }
+  FAIL() << "sharded parameters are not among the changes";
+}
+
 TEST(Changes, HalveTensorRanksForDataRanks) {
   TrainingRun run = small_gpt_run(8, 64);
   run.layout.tensor = 4;
   run.layout.has_sequence_parallel = true;
   const RankedLayout now{run.layout, run.behaviour, {}, 1, 0};
-  for (const LayoutChange& change : changes_of(run, now, Coefficients(), whole_space(), k_memory)) {
+  for (const LayoutChange& change : changes_of(spaces_of(run), now, k_memory)) {
     if (change.setting == "tp" && change.to == "2") {
       EXPECT_EQ(change.from, "4");
       EXPECT_EQ(change.layout.layout.tensor, 2);

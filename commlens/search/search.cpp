@@ -17,9 +17,9 @@ std::string devices_text(const SearchQuestion& question) {
 
 /// Why no layout divides the devices.
 std::string undivided(const SearchQuestion& question, const SearchedRun& searched) {
-  TrainingRun any_batch = searched.base;
-  any_batch.layout.global_batch = searched.base.layout.ranks;
-  const std::vector<Degrees> possible = degrees_of(any_batch, searched.space);
+  TrainingRun any_batch = searched.first().base;
+  any_batch.layout.global_batch = any_batch.layout.ranks;
+  const std::vector<Degrees> possible = degrees_of(any_batch, searched.first().space);
   if (possible.empty()) {
     return fmt::format(
         "{} devices cannot be divided over {}: {} layers, {} heads and a sequence of {} leave no degrees "
@@ -48,25 +48,16 @@ std::string unfitting(const SearchQuestion& question, const SearchedRun& searche
                      memory_text(searched.memory_limit));
 }
 
-Ranking ranking_of(const SearchedRun& searched, const RunBasis& basis, std::size_t most) {
-  return ranked_layouts(
-      searched.base, basis.coefficients, searched.space,
-      {searched.memory_limit, basis.spread, spread_of(searched, basis, DataParallelKind::sharded), most});
-}
-
-Result<SearchAnswer> answered(const SearchQuestion& question, SearchedRun searched,
-                              const RunCalibration& calibration, std::size_t most) {
-  if (degrees_of(searched.base, searched.space).empty()) {
+Result<SearchAnswer> answered(const SearchQuestion& question, SearchedRun searched, std::size_t most) {
+  if (degrees_of(searched.first().base, searched.first().space).empty()) {
     return failure(undivided(question, searched));
   }
   SearchAnswer answer;
-  answer.basis = basis_of(searched.base, calibration);
-  answer.ranking = ranking_of(searched, answer.basis, std::max<std::size_t>(most, 1));
+  answer.ranking = ranked_layouts(searched.spaces, {searched.memory_limit, std::max<std::size_t>(most, 1)});
   if (answer.ranking.fastest.empty()) {
     return failure(unfitting(question, searched, answer.ranking));
   }
-  answer.changes = changes_of(searched.base, answer.ranking.fastest.front(), answer.basis.coefficients,
-                              searched.space, searched.memory_limit);
+  answer.changes = changes_of(searched.spaces, answer.ranking.fastest.front(), searched.memory_limit);
   answer.searched = std::move(searched);
   return answer;
 }
@@ -80,7 +71,7 @@ ScalePoint scale_point(const SearchQuestion& question, const RunCalibration& cal
     point.reason = searched.error().message;
     return point;
   }
-  const Ranking ranking = ranking_of(*searched, basis_of(searched->base, calibration), 1);
+  const Ranking ranking = ranked_layouts(searched->spaces, {searched->memory_limit, 1});
   point.evaluated = ranking.evaluated;
   if (ranking.evaluated == 0) {
     point.reason = "the model or the batch cannot be divided";
@@ -88,9 +79,15 @@ ScalePoint scale_point(const SearchQuestion& question, const RunCalibration& cal
     point.reason = fmt::format("memory: at least {}", memory_text(ranking.smallest.memory_bytes));
   } else {
     point.layout = ranking.fastest.front();
-    point.mfu = mfu_of(searched->base, point.layout);
+    point.mfu = mfu_of(searched->first().base, point.layout);
   }
   return point;
+}
+
+double seconds_at_peak(const TrainingRun& base, const RankedLayout& layout) {
+  TrainingRun run = run_of(base, layout);
+  run.model.layers = base.model.layers;  // layers that fill up a stage are not the model's
+  return model_flops(run) / peak_of_precision(run);
 }
 
 Result<void> check_sizes(const SearchQuestion& question) {
@@ -106,8 +103,7 @@ Result<SearchAnswer> search(const SearchQuestion& question, const RunCalibration
                             std::size_t most) {
   return check_sizes(question)
       .and_then([&] { return searched_run(question, calibration); })
-      .and_then(
-          [&](SearchedRun searched) { return answered(question, std::move(searched), calibration, most); });
+      .and_then([&](SearchedRun searched) { return answered(question, std::move(searched), most); });
 }
 
 Result<ScaleAnswer> scaled_search(const SearchQuestion& question, const RunCalibration& calibration) {
@@ -115,7 +111,6 @@ Result<ScaleAnswer> scaled_search(const SearchQuestion& question, const RunCalib
       .and_then([&] { return searched_run(question, calibration); })
       .and_then([&](SearchedRun searched) -> Result<ScaleAnswer> {
         ScaleAnswer answer;
-        answer.basis = basis_of(searched.base, calibration);
         answer.searched = std::move(searched);
         SearchQuestion each = question;
         for (std::int64_t ranks = question.ranks; ranks > 0; ranks = ranks % 2 == 0 ? ranks / 2 : 0) {
@@ -147,9 +142,14 @@ std::string layout_text(const RunLayout& layout, const RunBehaviour& behaviour) 
 }
 
 double mfu_of(const TrainingRun& base, const RankedLayout& layout) {
-  TrainingRun run = run_of(base, layout);
-  run.model.layers = base.model.layers;  // layers that fill up a stage are not the model's
-  return model_flops(run) / (layout.seconds * peak_of_precision(run));
+  return seconds_at_peak(base, layout) / layout.seconds;
+}
+
+TimeRange range_of(const SearchedRun& searched, const RankedLayout& layout) {
+  const TimedSpace& timed = searched.of(layout.layout.data_kind);
+  TimeRange range = range_of(run_of(timed.base, layout), timed.basis, layout.seconds);
+  range.low = std::max(range.low, seconds_at_peak(timed.base, layout));
+  return range;
 }
 
 }  // namespace commlens

@@ -12,7 +12,6 @@ namespace commlens {
 /// The layouts of a model on some devices of a machine, by time.
 struct SearchAnswer {
   SearchedRun searched;
-  RunBasis basis;  // of all times
   Ranking ranking;
   std::vector<LayoutChange> changes;  // of the fastest
 };
@@ -34,13 +33,15 @@ struct ScalePoint {
 /// Of the question's devices, halved as long as they are whole; ascending. Fails where none has a layout.
 struct ScaleAnswer {
   SearchedRun searched;  // of the question's devices
-  RunBasis basis;
   std::vector<ScalePoint> points;
 };
 Result<ScaleAnswer> scaled_search(const SearchQuestion& question, const RunCalibration& calibration);
 
 /// "tp 8, pp 16, dp 8, 2 chunks, micro-batch 1, …": what tells a layout from others.
 std::string layout_text(const RunLayout& layout, const RunBehaviour& behaviour);
+
+/// The 90 % interval of a layout's time.
+TimeRange range_of(const SearchedRun& searched, const RankedLayout& layout);
 
 /// Share of the devices' peak that the model's mathematics take.
 double mfu_of(const TrainingRun& base, const RankedLayout& layout);

@@ -1,5 +1,8 @@
 #include "commlens/search/search.hpp"
 
+#include <map>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "commlens/machine/machines.hpp"
@@ -29,7 +32,7 @@ std::string refusal(const SearchQuestion& question) {
 TEST(SearchedRun, HasTheNumbersOfTheMachine) {
   const Result<SearchedRun> searched = searched_run(question_on("marenostrum5", 64), built_in_calibration());
   ASSERT_TRUE(searched) << searched.error().message;
-  const RunHardware& hardware = searched->base.hardware;
+  const RunHardware& hardware = searched->first().base.hardware;
   EXPECT_EQ(hardware.gpu, "H100");
   EXPECT_EQ(hardware.memory_bandwidth, 2000e9);
   EXPECT_EQ(hardware.network, 25e9);
@@ -45,7 +48,7 @@ TEST(SearchedRun, TakesTheFamilyOfItsDeviceNetworkAndFramework) {
   const auto family = [&](const char* machine, const char* framework) {
     SearchQuestion question = question_on(machine, 8);
     question.framework = framework;
-    return searched_run(question, calibration)->base.family;
+    return searched_run(question, calibration)->first().base.family;
   };
   EXPECT_EQ(family("dgx_h100", ""), "H100, nemo");
   EXPECT_EQ(family("hgx_b200", ""), "B200, megatron");
@@ -56,24 +59,54 @@ TEST(SearchedRun, TakesTheFamilyOfItsDeviceNetworkAndFramework) {
 TEST(SearchedRun, SaysWhenItsTimesAreBorrowed) {
   const RunCalibration& calibration = built_in_calibration();
   const auto basis = [&](const char* machine) {
-    return basis_of(searched_run(question_on(machine, 8), calibration)->base, calibration);
+    return searched_run(question_on(machine, 8), calibration)->first().basis;
   };
   EXPECT_EQ(basis("dgx_h100").provenance, "calibrated on 170 runs of H100, nemo");
   EXPECT_EQ(basis("marenostrum5").provenance, "borrowed from H100, nemo");
   EXPECT_GT(basis("marenostrum5").spread, basis("dgx_h100").spread);
 }
 
-TEST(SearchedRun, BorrowsWhereItsFamilyHasNotSeenShardedParameters) {
+TEST(SearchedRun, TakesShardedParametersFromTheFrameworkThatWasMeasuredWithThem) {
   const RunCalibration& calibration = built_in_calibration();
-  const auto spread = [&](const char* framework, DataParallelKind kind) {
-    SearchQuestion question = question_on("dgx_h100", 8);
+  const auto searched = [&](const char* machine, const char* framework) {
+    SearchQuestion question = question_on(machine, 8);
     question.framework = framework;
-    const SearchedRun searched = searched_run(question, calibration).value();
-    return spread_of(searched, basis_of(searched.base, calibration), kind);
+    return searched_run(question, calibration).value();
   };
-  EXPECT_LT(spread("nemo", DataParallelKind::optimizer), 0.1);
-  EXPECT_NEAR(spread("nemo", DataParallelKind::sharded), 0.2623643, 1e-6);  // ln 1.3
-  EXPECT_LT(spread("fsdp", DataParallelKind::sharded), 0.1);
+  const SearchedRun nemo = searched("dgx_h100", "nemo");
+  EXPECT_EQ(nemo.of(DataParallelKind::optimizer).basis.provenance, "calibrated on 170 runs of H100, nemo");
+  EXPECT_LT(nemo.of(DataParallelKind::optimizer).basis.spread, 0.1);
+  const TimedSpace& sharded = nemo.of(DataParallelKind::sharded);
+  EXPECT_EQ(sharded.framework, "fsdp");
+  EXPECT_EQ(sharded.basis.provenance, "calibrated on 77 runs of H100, fsdp");
+  EXPECT_EQ(sharded.base.behaviour.gradient_bytes, 4);
+  EXPECT_TRUE(sharded.base.behaviour.stops_repeating_early);
+  // No run on B200 had sharded parameters.
+  const TimedSpace unseen = searched("hgx_b200", "megatron").spaces.at(1);
+  EXPECT_EQ(unseen.basis.provenance, "borrowed from B200, megatron, which has not seen sharded parameters");
+  EXPECT_NEAR(unseen.basis.spread, 0.2623643, 1e-6);  // ln 1.3
+  EXPECT_EQ(searched("dgx_h100", "fsdp").spaces.size(), 1);
+}
+
+TEST(Search, TimesShardedLayoutsAsTheirFamilySays) {
+  const RunCalibration& calibration = built_in_calibration();
+  const SearchAnswer answer = search(question_on("dgx_h100", 64), calibration, 2000).value();
+  SearchQuestion question = question_on("dgx_h100", 64);
+  question.framework = "fsdp";
+  const SearchAnswer alone = search(question, calibration, 2000).value();
+  std::map<std::string, double> seconds;
+  for (const RankedLayout& layout : alone.ranking.fastest) {
+    seconds.emplace(layout_text(layout.layout, layout.behaviour), layout.seconds);
+  }
+  std::int64_t compared = 0;
+  for (const RankedLayout& layout : answer.ranking.fastest) {
+    const std::string text = layout_text(layout.layout, layout.behaviour);
+    if (is_sharded(layout.layout.data_kind) && seconds.contains(text)) {
+      EXPECT_EQ(layout.seconds, seconds.at(text)) << text;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 20);
 }
 
 TEST(Search, AnswersWithTheTimesThatSimulateHas) {
@@ -82,11 +115,12 @@ TEST(Search, AnswersWithTheTimesThatSimulateHas) {
   ASSERT_TRUE(answer) << answer.error().message;
   ASSERT_EQ(answer->ranking.fastest.size(), 5);
   for (const RankedLayout& layout : answer->ranking.fastest) {
-    const RunPrediction prediction = predicted_run(run_of(answer->searched.base, layout), calibration);
+    const TimedSpace& timed = answer->searched.of(layout.layout.data_kind);
+    const RunPrediction prediction = predicted_run(run_of(timed.base, layout), calibration);
     EXPECT_NEAR(prediction.seconds / layout.seconds, 1, 1e-12);
     EXPECT_NEAR(prediction.memory_bytes / layout.memory_bytes, 1, 1e-12);
-    EXPECT_NEAR(prediction.mfu / mfu_of(answer->searched.base, layout), 1, 1e-12);
-    EXPECT_EQ(prediction.provenance, answer->basis.provenance);
+    EXPECT_NEAR(prediction.mfu / mfu_of(timed.base, layout), 1, 1e-12);
+    EXPECT_EQ(prediction.provenance, timed.basis.provenance);
   }
 }
 
@@ -148,7 +182,7 @@ TEST(Search, CountsTheMfuOfFp8AgainstTwiceThePeak) {
   ASSERT_TRUE(wide && small);
   const auto flops_over_peak = [](const SearchAnswer& answer) {
     const RankedLayout& first = answer.ranking.fastest.front();
-    return mfu_of(answer.searched.base, first) * first.seconds;
+    return mfu_of(answer.searched.first().base, first) * first.seconds;
   };
   EXPECT_NEAR(flops_over_peak(*wide) / flops_over_peak(*small), 2, 1e-12);
 }

@@ -94,8 +94,60 @@ Result<const RunFramework*> asked_framework(const SearchQuestion& question, cons
   return &found;
 }
 
-bool is_unseen(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind) {
-  return is_sharded(kind) && !searched.has_sharded_runs && basis.provenance.starts_with("calibrated");
+/// The run of the question under a framework; its layouts are those of `kinds`.
+TimedSpace space_under(const RunFramework& framework, const SearchQuestion& question,
+                       const RunHardware& hardware, const RunCalibration& calibration,
+                       std::vector<DataParallelKind> kinds) {
+  TimedSpace timed;
+  timed.framework = framework.name;
+  timed.space.kinds = std::move(kinds);
+  timed.space.has_host_optimizer_of_shards = framework.has_host_optimizer_of_shards;
+  TrainingRun& base = timed.base;
+  base.model = run_model(question.model);
+  base.hardware = hardware;
+  base.behaviour = framework.behaviour;
+  base.behaviour.precision = question.precision;
+  base.layout.ranks = question.ranks;
+  base.layout.global_batch = question.global_batch;
+  if (const Accelerator* const known = accelerator_of(question.machine); known != nullptr) {
+    base.priors = known->priors;
+  }
+  base.priors.insert(base.priors.end(), framework.priors.begin(), framework.priors.end());
+  base.family = family_of_run(hardware, framework.name, calibration);
+  timed.basis = basis_of(base, calibration);
+  return timed;
+}
+
+/// Of a framework none of whose runs had sharded parameters: as of what else a family has not seen
+/// (docs/time-model.md#how-sure-iteration-times-are).
+void borrow(RunBasis& basis, const std::string& family) {
+  if (basis.provenance.starts_with("calibrated")) {
+    basis.spread = std::max(basis.spread, std::log(1.3));
+    basis.provenance = fmt::format("borrowed from {}, which has not seen sharded parameters", family);
+  }
+}
+
+std::vector<TimedSpace> spaces_under(const RunFramework& framework, const SearchQuestion& question,
+                                     const RunHardware& hardware, const RunCalibration& calibration) {
+  std::vector<DataParallelKind> kinds = framework.searched;
+  std::vector<DataParallelKind> sharded;
+  if (!framework.has_sharded_runs) {
+    const auto first = std::stable_partition(kinds.begin(), kinds.end(),
+                                             [](DataParallelKind kind) { return !is_sharded(kind); });
+    sharded.assign(first, kinds.end());
+    kinds.erase(first, kinds.end());
+  }
+  std::vector<TimedSpace> spaces = {space_under(framework, question, hardware, calibration, kinds)};
+  if (!sharded.empty()) {
+    const RunFramework* const lender = measured_with_shards(hardware.gpu, calibration);
+    spaces.push_back(
+        space_under(lender != nullptr ? *lender : framework, question, hardware, calibration, sharded));
+    spaces.back().space.needs_data_ranks = true;
+    if (lender == nullptr) {
+      borrow(spaces.back().basis, spaces.back().base.family);
+    }
+  }
+  return spaces;
 }
 
 }  // namespace
@@ -149,38 +201,10 @@ Result<SearchedRun> searched_run(const SearchQuestion& question, const RunCalibr
   }
   return hardware_of(question.machine, question.ranks).and_then([&](const RunHardware& hardware) {
     return asked_framework(question, calibration, hardware.gpu).map([&](const RunFramework* framework) {
-      SearchedRun searched;
-      searched.framework = framework->name;
-      searched.has_sharded_runs = framework->has_sharded_runs;
-      searched.memory_limit = hardware.memory_gb * k_gib;
-      searched.space.kinds = framework->searched;
-      searched.space.has_host_optimizer_of_shards = framework->has_host_optimizer_of_shards;
-      TrainingRun& base = searched.base;
-      base.model = run_model(question.model);
-      base.hardware = hardware;
-      base.behaviour = framework->behaviour;
-      base.behaviour.precision = question.precision;
-      base.layout.ranks = question.ranks;
-      base.layout.global_batch = question.global_batch;
-      if (const Accelerator* const known = accelerator_of(question.machine); known != nullptr) {
-        base.priors = known->priors;
-      }
-      base.priors.insert(base.priors.end(), framework->priors.begin(), framework->priors.end());
-      base.family = family_of_run(hardware, framework->name, calibration);
-      return searched;
+      return SearchedRun{spaces_under(*framework, question, hardware, calibration),
+                         hardware.memory_gb * k_gib};
     });
   });
-}
-
-double spread_of(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind) {
-  // As of what else a family has not seen (docs/time-model.md#how-sure-iteration-times-are).
-  return is_unseen(searched, basis, kind) ? std::max(basis.spread, std::log(1.3)) : basis.spread;
-}
-
-std::string provenance_of(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind) {
-  return is_unseen(searched, basis, kind)
-             ? fmt::format("borrowed from {}, which has not seen sharded parameters", searched.base.family)
-             : basis.provenance;
 }
 
 }  // namespace commlens

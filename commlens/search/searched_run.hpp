@@ -6,8 +6,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/machine/machine.hpp"
 #include "commlens/model/model_config.hpp"
-#include "commlens/search/space.hpp"
-#include "commlens/simulate/run_basis.hpp"
+#include "commlens/search/timed_space.hpp"
 
 namespace commlens {
 
@@ -24,13 +23,16 @@ struct SearchQuestion {
 /// Frameworks whose behaviour is known, each once.
 std::vector<std::string> search_frameworks();
 
-/// A run that stands for all layouts of a search.
+/// What is searched.
 struct SearchedRun {
-  TrainingRun base;  // its layout has the devices and the batch alone
-  SearchSpace space;
-  std::string framework;
-  double memory_limit = 0;        // bytes of a device
-  bool has_sharded_runs = false;  // the framework was fitted to runs with sharded parameters, among others
+  /// First that of the framework. Where none of its runs had sharded parameters, layouts that have are
+  /// another one: of the framework whose runs on the device had, with its behaviour and coefficients; where
+  /// there is none of the same one, borrowed.
+  std::vector<TimedSpace> spaces;
+  double memory_limit = 0;  // bytes of a device
+
+  const TimedSpace& first() const { return spaces.front(); }
+  const TimedSpace& of(DataParallelKind kind) const { return space_of(spaces, kind); }
 };
 
 /// The devices of a machine (machine_hardware()). Fails where the machine lacks a number, and for more
@@ -43,10 +45,5 @@ RunModel run_model(const ModelConfig& model);
 /// The run of the question. Without a framework it is that of the device's measured runs that divides the
 /// optimizer, by the number of runs, or the one with most runs on all devices.
 Result<SearchedRun> searched_run(const SearchQuestion& question, const RunCalibration& calibration);
-
-/// Half of the 90 % interval of the logarithm of a layout's time, and where its coefficients come from: as
-/// the basis says, borrowed where a calibrated family has seen no parameters that are shared that way.
-double spread_of(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind);
-std::string provenance_of(const SearchedRun& searched, const RunBasis& basis, DataParallelKind kind);
 
 }  // namespace commlens

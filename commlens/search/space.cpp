@@ -124,7 +124,7 @@ std::vector<DataKind> data_kinds_of(const TrainingRun& run, const SearchSpace& s
     }
   }
   if (degrees.data * degrees.context == 1 && !all.empty()) {
-    all.resize(1);
+    all.resize(space.needs_data_ranks ? 0 : 1);
   } else if (degrees.data == 1) {
     // Context ranks share the optimizer, but no gathered parameters.
     std::erase_if(all, [](const DataKind& each) { return is_sharded(each.kind); });

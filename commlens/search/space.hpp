@@ -15,6 +15,7 @@ struct SearchSpace {
   bool has_every_shard_group = false;         // else all data ranks, and those inside a domain
   bool has_separate_overlaps = false;         // of gradients and of parameters; else both or none
   bool has_host_optimizer_of_shards = false;  // the host updates parameters that are sharded
+  bool needs_data_ranks = false;              // another space has the layouts of one data rank
 };
 
 /// How the devices of a job are divided.

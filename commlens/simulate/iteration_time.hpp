@@ -20,7 +20,8 @@ struct IterationTime {
 IterationTime iteration_time(const TrainingRun& run, const Coefficients& with);
 
 /// Floating-point operations that the model's mathematics take in an iteration, of one device: three passes,
-/// attention over all pairs of tokens, no recomputation, the experts that a token uses.
+/// attention over the pairs of tokens that a causal mask leaves, no recomputation, the experts that a token
+/// uses. No time is shorter than these at the peak.
 double model_flops(const TrainingRun& run);
 
 /// FLOP/s of a device's dense products in the run's precision: fp8 twice and fp4 four times those of 16 bit.

@@ -150,6 +150,11 @@ bool has_all(const std::string& text, const std::vector<std::string>& words) {
                      [&](const std::string& word) { return text.find(word) != std::string::npos; });
 }
 
+/// By its name, or as one of several of its name ("torch-fsdp" of "torch").
+bool is_job_of(const JobFramework& job, std::string_view framework) {
+  return framework == job.name || framework.starts_with(job.name + "-");
+}
+
 }  // namespace
 
 std::string in_lower_case(std::string_view text) {
@@ -196,7 +201,7 @@ const RunFramework& find_framework(std::string_view name) {
 std::vector<const RunFramework*> frameworks_of_job(std::string_view framework) {
   std::vector<const RunFramework*> found;
   for (const JobFramework& job : known_names().jobs) {
-    if (job.name == framework) {
+    if (is_job_of(job, framework)) {
       for (const std::string& name : job.runs) {
         found.push_back(&find_framework(name));
       }
@@ -207,8 +212,9 @@ std::vector<const RunFramework*> frameworks_of_job(std::string_view framework) {
 
 bool has_other_trainer(std::string_view framework) {
   const std::vector<JobFramework>& jobs = known_names().jobs;
-  return std::any_of(jobs.begin(), jobs.end(),
-                     [&](const JobFramework& job) { return job.name == framework && job.has_other_trainer; });
+  return std::any_of(jobs.begin(), jobs.end(), [&](const JobFramework& job) {
+    return is_job_of(job, framework) && job.has_other_trainer;
+  });
 }
 
 const KnownModel* find_model(std::string_view name) {

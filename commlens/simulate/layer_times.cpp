@@ -14,9 +14,6 @@ constexpr double k_expert_launches =
     2;                                  // of a layer with experts: routing, sorting and its wait for the host
 constexpr double k_graph_launch = 0.4;  // of the launches, where kernels are launched together
 constexpr double k_loss_bytes = 14;     // of each logit, forward and backward
-// Of each element of a product's operands, fp8: a third of 4 bytes, half of which the kernels move that make
-// the operands.
-constexpr double k_cast_bytes = 2.0 / 3;
 // Multi-head latent attention as published (DeepSeek-V2, arXiv 2405.04434; config of V3): ranks of the
 // compressed queries and keys, the head's parts without and with positions.
 constexpr std::int64_t k_latent_query = 1536;
@@ -86,14 +83,12 @@ double gradient_seconds(const ComputeRates& rates, const Gemm& gemm, MatrixPreci
 
 AttentionKernel attention_of(const TrainingRun& run, bool is_backward) {
   const RunModel& model = run.model;
-  // Heads of latent attention are longer for queries and keys than for values: their mean.
-  const std::int64_t head = model.has_latent_attention ? k_latent_head + k_position_head / 2 : model.head_dim;
   return {run.layout.micro_batch,
           std::max<std::int64_t>(model.heads / run.layout.tensor, 1),
           model.kv_heads,
           model.sequence / run.layout.context,
           model.sequence,
-          head,
+          attention_dimension(model),
           true,
           run.behaviour.has_fused_attention,
           is_backward};
@@ -227,6 +222,21 @@ ComputeRates rates_of(const RunHardware& hardware, const Coefficients& with) {
           .attention_efficiency = with[Coefficient::attention_efficiency],
           .score_bytes = with[Coefficient::score_bytes],
           .memory_factor = with[Coefficient::memory_factor]};
+}
+
+std::int64_t attention_dimension(const RunModel& model) {
+  // Heads of latent attention are longer for queries and keys than for values.
+  return model.has_latent_attention ? k_latent_head + k_position_head / 2 : model.head_dim;
+}
+
+double projection_weights(const TrainingRun& run) {
+  TrainingRun whole = run;
+  whole.layout.tensor = 1;
+  double weights = 0;
+  for (const Gemm& gemm : projections(whole, 1)) {
+    weights += number(gemm.n) * number(gemm.k);
+  }
+  return weights;
 }
 
 LayerTime layer_time(const TrainingRun& run, const Coefficients& with, bool has_experts) {

@@ -32,6 +32,11 @@ ComputeRates rates_of(const RunHardware& hardware, const Coefficients& with);
 /// A dense layer, or one of the mixture of experts.
 LayerTime layer_time(const TrainingRun& run, const Coefficients& with, bool has_experts);
 
+/// Weights of the projections of a layer's attention, on all tensor ranks, and the dimension of its heads, of
+/// latent attention the mean of queries' and values'.
+double projection_weights(const TrainingRun& run);
+std::int64_t attention_dimension(const RunModel& model);
+
 /// The output projection and the loss of one micro-batch, all passes.
 double logits_seconds(const TrainingRun& run, const Coefficients& with);
 

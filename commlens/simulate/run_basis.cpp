@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "commlens/simulate/iteration_time.hpp"
 #include "commlens/simulate/run_fit.hpp"
 
 namespace commlens {
@@ -75,6 +78,11 @@ std::string unseen(const FamilyFit& family, const TrainingRun& run) {
   if (run.behaviour.has_fused_attention ? !family.has_fused : !family.has_unfused) {
     return run.behaviour.has_fused_attention ? "fused attention" : "attention that is not fused";
   }
+  const bool has_experts =
+      std::find(family.fitted.begin(), family.fitted.end(), Coefficient::exchange) != family.fitted.end();
+  if (run.model.experts > 1 && !has_experts) {
+    return "mixtures of experts";
+  }
   return run.model.sequence > 2 * family.longest_sequence
              ? fmt::format("sequences longer than {}", family.longest_sequence)
          : run.has_other_trainer ? "this trainer"
@@ -116,6 +124,15 @@ bool has_family(const RunCalibration& calibration, const std::string& name) {
                      [&](const FamilyFit& family) { return family.name == name; });
 }
 
+/// What hosts and networks take besides bytes and operations, at one of its limits.
+Coefficients with_overheads(Coefficients with, double CoefficientFacts::* limit) {
+  for (const Coefficient each : {Coefficient::layer_launch, Coefficient::launch_floor,
+                                 Coefficient::micro_batch, Coefficient::step, Coefficient::hop}) {
+    with[each] = facts_of(each).*limit;
+  }
+  return with;
+}
+
 }  // namespace
 
 RunBasis basis_of(const TrainingRun& run, const RunCalibration& calibration) {
@@ -129,6 +146,20 @@ RunBasis basis_of(const TrainingRun& run, const RunCalibration& calibration) {
     basis.provenance += "; " + run.assumed;
   }
   return basis;
+}
+
+TimeRange range_of(const TrainingRun& run, const RunBasis& basis, double seconds) {
+  const double wider = std::exp(basis.spread);
+  TimeRange range{seconds / wider, seconds * wider};
+  const double least =
+      iteration_time(run, with_overheads(basis.coefficients, &CoefficientFacts::least)).total();
+  if (seconds > 2 * least) {
+    const double most =
+        iteration_time(run, with_overheads(basis.coefficients, &CoefficientFacts::most)).total();
+    range = {std::min(range.low, least), std::max(range.high, most)};
+  }
+  range.low = std::max(range.low, model_flops(run) / peak_of_precision(run));
+  return range;
 }
 
 std::string framework_of_family(std::string_view family) {
@@ -149,22 +180,39 @@ std::string family_of_run(const RunHardware& hardware, std::string_view framewor
              : networked;
 }
 
+namespace {
+
+/// Runs of a framework: on the device, on any.
+std::pair<std::int64_t, std::int64_t> runs_of(const RunFramework& framework, std::string_view gpu,
+                                              const RunCalibration& calibration) {
+  std::pair<std::int64_t, std::int64_t> runs{0, 0};
+  for (const FamilyFit& family : calibration.families) {
+    if (framework_of_family(family.name) == framework.name) {
+      runs.first += family.gpu == gpu ? family.rows : 0;
+      runs.second += family.rows;
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
 const RunFramework* most_measured(std::span<const RunFramework* const> frameworks, std::string_view gpu,
                                   const RunCalibration& calibration) {
-  using Counts = std::pair<std::int64_t, std::int64_t>;  // on the device, on any
-  const auto runs_of = [&](const RunFramework& framework) {
-    Counts runs{0, 0};
-    for (const FamilyFit& family : calibration.families) {
-      if (framework_of_family(family.name) == framework.name) {
-        runs.first += family.gpu == gpu ? family.rows : 0;
-        runs.second += family.rows;
-      }
+  return *std::max_element(frameworks.begin(), frameworks.end(),
+                           [&](const RunFramework* a, const RunFramework* b) {
+                             return runs_of(*a, gpu, calibration) < runs_of(*b, gpu, calibration);
+                           });
+}
+
+const RunFramework* measured_with_shards(std::string_view gpu, const RunCalibration& calibration) {
+  std::vector<const RunFramework*> frameworks;
+  for (const RunFramework& each : known_names().frameworks) {
+    if (each.has_sharded_runs && runs_of(each, gpu, calibration).first > 0) {
+      frameworks.push_back(&each);
     }
-    return runs;
-  };
-  return *std::max_element(
-      frameworks.begin(), frameworks.end(),
-      [&](const RunFramework* a, const RunFramework* b) { return runs_of(*a) < runs_of(*b); });
+  }
+  return frameworks.empty() ? nullptr : most_measured(frameworks, gpu, calibration);
 }
 
 }  // namespace commlens

@@ -23,6 +23,17 @@ struct RunBasis {
 /// tables of its own stay as these say. It does not depend on the run's layout.
 RunBasis basis_of(const TrainingRun& run, const RunCalibration& calibration);
 
+/// A 90 % interval, in seconds.
+struct TimeRange {
+  double low = 0;
+  double high = 0;
+};
+
+/// That of a run's time `seconds`: the basis' spread, but never shorter than the model's mathematics at the
+/// peak. Where more than half of the time is launches, latencies and what hosts do between steps, which runs
+/// of large models say little about, each of these is anywhere inside its limits (CoefficientFacts).
+TimeRange range_of(const TrainingRun& run, const RunBasis& basis, double seconds);
+
 /// The framework in a family's name "H100, nemo", "V100, 100 Gb/s, megatron".
 std::string framework_of_family(std::string_view family);
 
@@ -35,5 +46,8 @@ std::string family_of_run(const RunHardware& hardware, std::string_view framewor
 /// Never null.
 const RunFramework* most_measured(std::span<const RunFramework* const> frameworks, std::string_view gpu,
                                   const RunCalibration& calibration);
+
+/// The framework that most runs with sharded parameters on the device were of; null: there are none.
+const RunFramework* measured_with_shards(std::string_view gpu, const RunCalibration& calibration);
 
 }  // namespace commlens

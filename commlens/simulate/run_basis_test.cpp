@@ -87,6 +87,28 @@ TEST(RunBasis, OfAnotherTrainerIsBorrowed) {
             "borrowed from H100, fsdp, which has not seen this trainer");
   EXPECT_NEAR(factor(basis_of(run, calibration)), 1.35, 1e-12);
   EXPECT_FALSE(has_other_trainer("megatron"));
+  EXPECT_TRUE(has_other_trainer("torch-fsdp"));
+  EXPECT_EQ(frameworks_of_job("torch-fsdp").front()->name, "fsdp");
+}
+
+TEST(RunBasis, OfAMixtureIsBorrowedFromRunsWithoutExperts) {
+  RunCalibration calibration;
+  calibration.families = {family("H100", "fsdp", 77)};
+  TrainingRun run = run_on("H100", "fsdp");
+  run.model.experts = 8;
+  EXPECT_EQ(basis_of(run, calibration).provenance,
+            "borrowed from H100, fsdp, which has not seen mixtures of experts");
+  calibration.families[0].fitted = {Coefficient::exchange};
+  EXPECT_EQ(basis_of(run, calibration).provenance, "calibrated on 77 runs of H100, fsdp");
+}
+
+TEST(RunBasis, KnowsTheFrameworkWhoseRunsOnADeviceWereSharded) {
+  RunCalibration calibration;
+  calibration.families = {family("H100", "fsdp", 7), family("H100", "nemo", 170),
+                          family("V100", "megatron-deepspeed", 9)};
+  EXPECT_EQ(measured_with_shards("H100", calibration)->name, "fsdp");
+  EXPECT_EQ(measured_with_shards("V100", calibration)->name, "megatron-deepspeed");
+  EXPECT_EQ(measured_with_shards("B200", calibration), nullptr);
 }
 
 TEST(RunBasis, NamesTheFamilyByItsNetworkWhereThatIsNotTheUsualOne) {

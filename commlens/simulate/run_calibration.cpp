@@ -161,9 +161,10 @@ RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibr
   RunPrediction prediction;
   prediction.provenance = basis.provenance;
   prediction.seconds = iteration_time(run, basis.coefficients).total();
-  prediction.low = prediction.seconds * std::exp(-basis.spread);
-  prediction.high = prediction.seconds * std::exp(basis.spread);
   const double shortest = model_flops(run) / peak_of_precision(run);
+  const TimeRange range = range_of(run, basis, prediction.seconds);
+  prediction.low = range.low;
+  prediction.high = range.high;
   prediction.mfu = shortest / prediction.seconds;
   prediction.mfu_low = shortest / prediction.high;
   prediction.mfu_high = shortest / prediction.low;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "commlens/simulate/iteration_parts.hpp"
+#include "commlens/simulate/layer_times.hpp"
 
 namespace commlens {
 namespace {
@@ -98,10 +99,9 @@ double peak_of_precision(const TrainingRun& run) {
 double model_flops(const TrainingRun& run) {
   const RunModel& model = run.model;
   const double layers = as_double(model.layers);
-  const double width = as_double(model.heads * model.head_dim);
-  const double attention =
-      2 * as_double(model.hidden) * (2 * width + 2 * as_double(model.kv_heads * model.head_dim)) +
-      4 * as_double(model.sequence) * width;
+  // Each token sees half of the sequence in the mean.
+  const double pairs = 2 * as_double(model.sequence) * as_double(model.heads * attention_dimension(model));
+  const double attention = 2 * projection_weights(run) + pairs;
   const double matrices = model.is_gated ? 3 : 2;
   const double dense_width = as_double(model.ffn);
   const double expert_width = as_double(model.expert_ffn) * as_double(model.top_k + model.shared_experts);

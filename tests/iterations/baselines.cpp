@@ -12,6 +12,23 @@ namespace {
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 
+/// Operations of one device as baselines count them: attention over all pairs of tokens, though a causal mask
+/// spares half of them, and its projections as those of plain heads.
+double flops_of_all_pairs(const TrainingRun& run) {
+  const RunModel& model = run.model;
+  const double width = real(model.heads * model.head_dim);
+  const double attention = 2 * real(model.hidden) * (2 * width + 2 * real(model.kv_heads * model.head_dim)) +
+                           4 * real(model.sequence) * width;
+  const double matrices = model.is_gated ? 3 : 2;
+  const double expert_width = real(model.expert_ffn) * real(model.top_k + model.shared_experts);
+  const double dense = real(model.experts > 1 ? model.dense_layers : model.layers);
+  const double feed = 2 * real(model.hidden) * matrices *
+                      (dense * real(model.ffn) + (real(model.layers) - dense) * expert_width);
+  const double head = 2 * real(model.hidden) * real(model.vocab);
+  const double tokens = real(run.layout.global_batch) * real(model.sequence);
+  return 3 * (real(model.layers) * attention + feed + head) * tokens / real(run.layout.ranks);
+}
+
 /// Seconds at the peak: operations of the layers, a third more where all are repeated, waiting of the
 /// pipeline, and the output projection. fp8 counts 1.4 times the peak, as the floor has it.
 double seconds_at_peak(const TrainingRun& run) {
@@ -22,7 +39,7 @@ double seconds_at_peak(const TrainingRun& run) {
   const double bubble =
       real(layout.pipeline - 1) / (real(layout.virtual_stages) * real(layout.micro_batches()));
   const double peak = run.hardware.peak * (run.behaviour.precision == MatrixPrecision::bf16 ? 1 : 1.4);
-  return ((model_flops(run) - head) * repeated * (1 + bubble) + head * real(layout.pipeline)) / peak;
+  return ((flops_of_all_pairs(run) - head) * repeated * (1 + bubble) + head * real(layout.pipeline)) / peak;
 }
 
 std::array<double, 9> place_of(const TrainingRun& run) {
@@ -78,8 +95,8 @@ RunTimes lookup_times(const RunSplit& split) {
     for (const TrainingRun& other : split.fitted) {
       if (const double far = distance(run, other); far < nearest) {
         nearest = far;
-        const double rate = *other.seconds / (model_flops(other) / other.hardware.peak);
-        times[run.id] = rate * model_flops(run) / run.hardware.peak;
+        const double rate = *other.seconds / (flops_of_all_pairs(other) / other.hardware.peak);
+        times[run.id] = rate * flops_of_all_pairs(run) / run.hardware.peak;
       }
     }
   }

@@ -59,13 +59,13 @@ std::string case_line(const Case& each) {
   const SearchAnswer& answer = result->answer;
   const Ranking& ranking = answer.ranking;
   const RankedLayout& best = ranking.fastest.front();
-  const double spread = spread_of(answer.searched, answer.basis, best.layout.data_kind);
+  const TimedSpace& timed = answer.searched.of(best.layout.data_kind);
+  const TimeRange range = range_of(answer.searched, best);
   return fmt::format(
       "| {} | {} {} | {} x {} | {} | {} | {:.3g} s ({:.3g} to {:.3g}) | {:.1f} % | {} | {} | {} |\n",
       each.model, each.devices, each.machine, each.sequences, each.sequence, ranking.evaluated,
-      ranking.fitting, best.seconds, best.seconds * std::exp(-spread), best.seconds * std::exp(spread),
-      100 * mfu_of(answer.searched.base, best), layout_text(best.layout, best.behaviour), ranking.equal,
-      provenance_of(answer.searched, answer.basis, best.layout.data_kind));
+      ranking.fitting, best.seconds, range.low, range.high, 100 * mfu_of(timed.base, best),
+      layout_text(best.layout, best.behaviour), ranking.equal, timed.basis.provenance);
 }
 
 /// Runs of one model, whose layouts others chose: predicted times over that of the first of the search.
@@ -118,8 +118,8 @@ std::map<std::string, PublishedLayouts> published_layouts() {
         (run.family != "H100, nemo" && run.family != "B200, megatron")) {
       continue;
     }
-    const Ranking ranking = ranked_layouts(run, basis.coefficients, space_of_run(run),
-                                           {memory_of_device(run), basis.spread, basis.spread, 1});
+    const TimedSpace timed{.framework = "", .base = run, .space = space_of_run(run), .basis = basis};
+    const Ranking ranking = ranked_layouts({&timed, 1}, {memory_of_device(run), 1});
     PublishedLayouts& model = models[fmt::format("{} | {}", run.model.name, run.family)];
     if (ranking.fastest.empty()) {
       continue;

@@ -130,11 +130,12 @@ NamedJob narrow_job(const std::string& machine) {
 }
 
 /// The file of that machine.
-std::string narrow_machine(const test_support::ScratchDirectory& directory) {
+std::string narrow_machine(const test_support::ScratchDirectory& directory, int nodes_per_leaf = 2) {
   for (const EmbeddedFile& machine : built_in_machines()) {
     if (machine.stem() == "dgx_h100") {
       nlohmann::json file = nlohmann::json::parse(machine.text);
-      for (const auto& [name, value] : {std::pair("nodes per leaf", 2), std::pair("oversubscription", 4)}) {
+      for (const auto& [name, value] :
+           {std::pair("nodes per leaf", nodes_per_leaf), std::pair("oversubscription", 4)}) {
         file["scale_out"]["shape"][name] = {
             {"value", value}, {"unit", "count"}, {"source", "this test"}, {"confidence", "C"}};
       }
@@ -152,6 +153,22 @@ TEST(Contention, OfAnOversubscribedTreeMakesAnIterationLonger) {
   const Result<SimulatedJob> all = simulated_job(job, false, 0, Contention::flows);
   ASSERT_TRUE(alone && shared && all);
   EXPECT_GT(shared->simulation.seconds.value, 1.04 * alone->simulation.seconds.value);
+  expect_same(*shared, *all);
+}
+
+// 32 nodes on leaves of 5, which neither the 8 nodes of a stage nor the job fill.
+TEST(Contention, OfLeavesThatNoGroupFillsIsThatOfAllRanks) {
+  const test_support::ScratchDirectory directory;
+  const NamedJob job = {"unfilled",
+                        {"1.3B"},
+                        "megatron",
+                        {{"--ranks", "256"}, {"--tp", "8"}, {"--pp", "4"}, {"--global-batch", "16"}},
+                        narrow_machine(directory, 5)};
+  const Result<SimulatedJob> shared = simulated_job(job, true, 0, Contention::flows);
+  const Result<SimulatedJob> all = simulated_job(job, false, 0, Contention::flows);
+  ASSERT_TRUE(shared) << shared.error().message;
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_LT(shared->simulation.classes, 256);
   expect_same(*shared, *all);
 }
 

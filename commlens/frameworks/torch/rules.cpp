@@ -110,6 +110,17 @@ std::string sharding_text(const Job& job) {
                      replicas == 1 ? "" : fmt::format(", {} replicas", replicas));
 }
 
+/// As the usual mixed precision: gathered in bf16, gradients reduced in fp32.
+void shard(Job& job, const ParameterShards& shards) {
+  Options& own = options(job);
+  own.data_shard = shards.ranks;
+  own.fsdp.is_used = true;
+  own.fsdp.param_dtype = DType::bf16;
+  own.fsdp.reduce_dtype = DType::fp32;
+  own.fsdp.reshard_after_forward.kind =
+      shards.keeps_gathered ? ReshardAfterForward::Kind::no : ReshardAfterForward::Kind::automatic;
+}
+
 FrameworkRules rules_of_name(std::string_view name) {
   FrameworkRules rules{
       .name = name,
@@ -142,6 +153,9 @@ FrameworkRules rules_of_name(std::string_view name) {
                     .read_section = read_case_section,
                     .is_own_section = true}};
   rules.default_version = rules.versions.size() - 1;
+  if (name == k_fsdp) {
+    rules.shard = shard;
+  }
   if (name == k_ddp) {
     rules.case_file.read_layout = read_case_layout;  // of all four, read once
     rules.causes = causes();                         // the same

@@ -13,6 +13,15 @@
 
 namespace commlens::torchtitan {
 
+namespace {
+
+void shard(Job& job, const ParameterShards& shards) {
+  options(job).replicate = shards.copies;
+  options(job).reshard_after_forward = shards.keeps_gathered ? Reshard::never : Reshard::always;
+}
+
+}  // namespace
+
 FrameworkRules rules() {
   return {.name = k_name,
           .engine = k_name,
@@ -42,6 +51,7 @@ FrameworkRules rules() {
           .advice = advice_texts(),
           .variations = add_variations,
           .case_file = {.read_job = read_case},
+          .shard = shard,
           .causes = causes()};
 }
 

@@ -40,6 +40,10 @@ double gemm_seconds(const ComputeRates& rates, const Gemm& gemm, MatrixPrecision
 /// `score_bytes` / 3 for each score; backward twice.
 double attention_seconds(const ComputeRates& rates, const AttentionKernel& kernel);
 
+/// Bytes of memory traffic that casting an element of a product's operands to fp8 takes: a third of 4, half
+/// of which the kernels move that make the operands.
+constexpr double k_cast_bytes = 2.0 / 3;
+
 /// Seconds of memory-bound work on so many bytes.
 double memory_seconds(const ComputeRates& rates, double bytes);
 

@@ -51,7 +51,10 @@ std::vector<FoundLayout> read_listed(DocumentFields& document, const char* key) 
   for (DocumentFields& row : document.objects(key)) {
     FoundLayout layout = read_layout(row);
     layout.is_equal = row.flag("equal_within_error");
-    layout.simulated = row.optional_number("simulated_s");
+    if (row.optional_number("simulated_s")) {
+      layout.simulated = interval_of(row, "simulated_s", "simulated_low_s", "simulated_high_s");
+      layout.simulated_by = row.text("simulated_provenance");
+    }
     layout.reason = row.optional_text("reason");
     layouts.push_back(std::move(layout));
   }
@@ -138,6 +141,8 @@ SimulatedIteration read_simulated(const std::string& name, DocumentFields& docum
   simulated.kernels = document.text("kernels");
   simulated.ranks = document.whole("rank_count");
   simulated.unverified = document.texts("unverified");
+  simulated.contention = document.text("contention");
+  simulated.assumptions = document.texts("link_assumptions");
   simulated.seconds = interval_at(document, "iteration_s");
   simulated.tokens_per_s = interval_at(document, "tokens_per_s_per_rank");
   simulated.mfu = interval_at(document, "mfu");

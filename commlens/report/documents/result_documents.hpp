@@ -31,8 +31,9 @@ struct FoundLayout {
   std::array<double, k_part_keys.size()> parts{};  // seconds, in the order of k_part_keys
   bool is_equal = false;                           // as fast as the first within the error
   std::string provenance;
-  std::optional<double> simulated;  // seconds
-  std::string reason;               // why they are absent, where they were asked for
+  std::optional<WithInterval> simulated;  // seconds
+  std::string simulated_by;               // provenance of these
+  std::string reason;                     // why they are absent, where they were asked for
 };
 
 /// One change of the first layout.
@@ -112,6 +113,8 @@ struct SimulatedIteration {
   std::string kernels;  // provenance of their times
   std::int64_t ranks = 0;
   std::vector<std::string> unverified;
+  std::string contention;                // "none", "flows", "simgrid"
+  std::vector<std::string> assumptions;  // about links, where they are shared
   WithInterval seconds;
   WithInterval tokens_per_s;  // of a rank
   WithInterval mfu;

@@ -45,7 +45,10 @@ TEST(ResultDocuments, HaveWhatSearchHasFound) {
   EXPECT_EQ(found.fastest[0].seconds.high, 2.5);
   EXPECT_EQ(found.fastest[0].memory.low, 800);
   EXPECT_EQ(found.fastest[0].parts[2], 0.25);
-  EXPECT_EQ(found.fastest[0].simulated, 2.25);
+  ASSERT_TRUE(found.fastest[0].simulated);
+  EXPECT_EQ(found.fastest[0].simulated->value, 2.25);
+  EXPECT_EQ(found.fastest[0].simulated->low, 2);
+  EXPECT_EQ(found.fastest[0].simulated_by, "megatron 0.19; kernels: fitted");
   EXPECT_TRUE(found.fastest[0].is_equal);
   EXPECT_FALSE(found.fastest[1].is_equal);
   EXPECT_EQ(found.fastest[1].reason, "no plan");
@@ -65,6 +68,8 @@ TEST(ResultDocuments, HaveTheScalingAndTheSimulation) {
   EXPECT_FALSE(documents.scaling->rows[0].layout);
   EXPECT_EQ(documents.scaling->rows[1].tokens_per_s, 4096);
   EXPECT_EQ(documents.simulated->seconds.value, 0.5);
+  EXPECT_EQ(documents.simulated->contention, "flows");
+  EXPECT_EQ(documents.simulated->assumptions.size(), 2);
   EXPECT_EQ(documents.simulated->unverified, std::vector<std::string>{"a layer"});
   ASSERT_EQ(documents.simulated->calls.size(), 1);
   EXPECT_EQ(documents.simulated->calls[0].exposed.high, 0.2);

@@ -19,6 +19,7 @@ inline const std::string k_found_json =
     R"(, "evaluated_layouts": 90, "fitting_layouts": 80, "equal_layouts": 1, "simulated_order_tau": 0.5,
   "library": "nccl 2.29.2", "rows": [
   {"layout_text": "tp 1, pp 1, dp 8", "time_s": 2, "low_s": 1.5, "high_s": 2.5, "simulated_s": 2.25,
+   "simulated_low_s": 2, "simulated_high_s": 3, "simulated_provenance": "megatron 0.19; kernels: fitted",
    "equal_within_error": true, )" +
     k_listed_layout + R"(},
   {"layout_text": "tp 2, pp 1, dp 4", "time_s": 4, "low_s": 3, "high_s": 5, "simulated_s": null, "reason": "no plan",
@@ -45,6 +46,7 @@ inline const std::string k_simulated_json =
     R"({"schema": "commlens.simulate/1", "model": "toy: 1,000 parameters", "layout_text": "8 ranks",
   "framework": "megatron 0.19", "machine": "small", "machine_title": "Small", "library": "nccl 2.29.2",
   "kernels": "calibrated on 3 runs", "rank_count": 8, "unverified": ["a layer"],
+  "contention": "flows", "link_assumptions": ["leaves of 32 nodes", "a global link is as fast as a NIC"],
   "iteration_s": {"value": 0.5, "low": 0.25, "high": 1}, "tokens_per_s_per_rank": {"value": 12345.6, "low": 10000, "high": 20000},
   "mfu": {"value": 0.5, "low": 0.25, "high": 0.75}, "compute_s": {"value": 0.25, "low": 0.125, "high": 0.5},
   "exposed_s": {"value": 0.125, "low": 0.1, "high": 0.2}, "waiting_s": {"value": 0.125, "low": 0.1, "high": 0.2},

@@ -79,9 +79,11 @@ TEST(ResultFigures, SetTheClosedFormAgainstTheSimulation) {
   const Figure& retimed = *figures.at("retimed");
   EXPECT_EQ(cells_of_column(retimed, "side"), (Plain{"closed form", "simulated"}));
   EXPECT_EQ(cells_of_column(retimed, "time_s"), (Plain{"2.00 s", "2.25 s"}));
-  EXPECT_EQ(cells_of_column(retimed, "high_s"), (Plain{"2.50 s", "-"}));
+  EXPECT_EQ(cells_of_column(retimed, "high_s"), (Plain{"2.50 s", "3.00 s"}));
+  EXPECT_EQ(cells_of_column(retimed, "provenance")[1], "megatron 0.19; kernels: fitted; nccl 2.29.2");
   EXPECT_EQ(retimed.notes, Plain{"Not simulated: 2. tp 2, pp 1, dp 4 (no plan)."});
-  EXPECT_NE(retimed.caption.find("with nccl 2.29.2. Kendall's tau of the two orders: 0.50"),
+  EXPECT_NE(retimed.caption.find(
+                "with nccl 2.29.2, both with their 90 % interval. Kendall's tau of the two orders: 0.50"),
             std::string::npos);
 }
 
@@ -101,7 +103,10 @@ TEST(ResultFigures, OfASimulationSayWhereTheTimeGoes) {
   EXPECT_EQ(cells_of_column(head, "value"),
             (Plain{"500 ms", "12,346", "50.0 %", "250 ms", "125 ms", "125 ms", "1.00 KiB"}));
   EXPECT_EQ(cells_of_column(head, "high")[0], "1.00 s");
-  EXPECT_EQ(head.notes, Plain{"Not measured: a layer."});
+  EXPECT_EQ(head.notes,
+            (Plain{"Not measured: a layer.",
+                   "Taken to be so of links: leaves of 32 nodes; a global link is as fast as a NIC."}));
+  EXPECT_NE(head.caption.find("nccl 2.29.2, calls share links (flows); kernels"), std::string::npos);
   const Figure& parts = *figures.at("simulated-time");
   EXPECT_EQ(cells_of_column(parts, "part"),
             (Plain{"computing", "exposed all_reduce dp", "bubble and waiting"}));

@@ -153,7 +153,9 @@ FigureResult retimed_figure(const FigureInput& input) {
     const std::string text = numbered(found.fastest, layout);
     table.add(concatenated(std::vector<Cell>{Cell(text), Cell("closed form")}, interval_cells(layout.seconds),
                            std::vector<Cell>{Cell(layout.provenance)}));
-    table.add({text, "simulated", *layout.simulated, Cell(), Cell(), found.library});
+    table.add(
+        concatenated(std::vector<Cell>{Cell(text), Cell("simulated")}, interval_cells(*layout.simulated),
+                     std::vector<Cell>{Cell(fmt::format("{}; {}", layout.simulated_by, found.library))}));
   }
   const auto without = std::find_if(found.fastest.begin(), found.fastest.end(),
                                     [](const FoundLayout& each) { return !each.reason.empty(); });
@@ -167,8 +169,8 @@ FigureResult retimed_figure(const FigureInput& input) {
   }
   figure.kind = FigureKind::bars;
   figure.caption = fmt::format(
-      "{}. The closed form ({}, with its 90 % interval) and a simulation of the plan, event by event, with "
-      "{}. "
+      "{}. The closed form ({}) and a simulation of the plan, event by event, with {}, both with their 90 % "
+      "interval. "
       "Kendall's tau of the two orders: {:.2f} (1: the same, -1: the reverse).",
       searched_text(found.on, devices_text(found.on.ranks)), found.on.provenance, found.library,
       *found.order_tau);

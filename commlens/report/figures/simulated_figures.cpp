@@ -24,10 +24,18 @@ void add_line(Table& table, const char* what, const WithInterval& number, std::s
   table.add({what, text(number.value), text(number.low), text(number.high)});
 }
 
-/// "megatron core_v0.19.2 on dgx_h100 (NVIDIA DGX H100), nccl 2.29.2; kernels: …".
+/// What calls under way at the same time do to each other.
+std::string links_text(const SimulatedIteration& run) {
+  return run.contention == "none"      ? "each call as if alone"
+         : run.contention == "simgrid" ? "calls share links, as SimGrid plays them"
+                                       : "calls share links (flows)";
+}
+
+/// "megatron core_v0.19.2 on dgx_h100 (NVIDIA DGX H100), nccl 2.29.2, each call as if alone; kernels: …".
 std::string simulated_on_text(const SimulatedIteration& run) {
-  return fmt::format("{}, {}. Rules of {}, on {} ({}), {}; kernels: {}", run.model, run.layout, run.framework,
-                     run.machine, run.machine_title, run.library, run.kernels);
+  return fmt::format("{}, {}. Rules of {}, on {} ({}), {}, {}; kernels: {}", run.model, run.layout,
+                     run.framework, run.machine, run.machine_title, run.library, links_text(run),
+                     run.kernels);
 }
 
 }  // namespace
@@ -48,6 +56,9 @@ FigureResult simulated_figure(const FigureInput& input) {
   figure.columns = figure_columns(table);
   if (!run.unverified.empty()) {
     figure.notes.push_back(fmt::format("Not measured: {}.", fmt::join(run.unverified, "; ")));
+  }
+  if (!run.assumptions.empty()) {
+    figure.notes.push_back(fmt::format("Taken to be so of links: {}.", fmt::join(run.assumptions, "; ")));
   }
   return figure;
 }

@@ -23,8 +23,9 @@ constexpr double k_tera = 1e12;
 // Of products in a type that no measured run had, as of devices that none had (docs/time-model.md).
 const double k_wide_spread = std::log(2.0);
 const double k_own_products_spread = std::log(1.3);
-constexpr double k_half_peak =
-    0.5;  // of fp32 products in TF32 over 16 bit, where a machine file does not say
+// Of fp32 products in TF32 and of those in fp8 over 16 bit, where a machine file does not say.
+constexpr double k_half_peak = 0.5;
+constexpr double k_small_peak = 2;
 
 /// Kernels of one layer, forward and backward: what launches are spread over.
 double kernels_of_layer(const Job& job) {
@@ -92,10 +93,21 @@ std::set<std::array<std::int64_t, 3>> product_shapes(const Job& job) {
   return shapes;
 }
 
+std::set<std::array<std::int64_t, 3>> head_shapes(const Job& job) {
+  std::set<std::array<std::int64_t, 3>> shapes;
+  for (const Pass pass : {Pass::forward, Pass::input_gradient, Pass::weight_gradient}) {
+    for (const Kernel& kernel : kernels_of(job, ModulePart::head, pass)) {
+      const Gemm& gemm = std::get<Gemm>(kernel);
+      shapes.insert({gemm.m, gemm.n, gemm.k});
+    }
+  }
+  return shapes;
+}
+
 /// Products by the machine file's own numbers, where it has them.
 void use_machine_products(const Job& job, DType dtype, const Machine& machine, JobRates& result) {
   const ProductTimes* const known = known_products(machine.processor, dtype);
-  if (known == nullptr) {
+  if (known == nullptr || result.precision != MatrixPrecision::bf16) {  // files have those of 16 bit
     return;
   }
   if (known->form) {
@@ -134,10 +146,28 @@ void use_machine_products(const Job& job, DType dtype, const Machine& machine, J
   }
 }
 
+bool has(const std::vector<Gemm>& products, const Gemm& gemm) {
+  return std::find(products.begin(), products.end(), gemm) != products.end();
+}
+
+/// Elements of the operands of the product whose forward or backward pass this is.
+double operands_of(const JobRates& rates, const Gemm& gemm) {
+  const auto m = static_cast<double>(gemm.m);
+  const auto n = static_cast<double>(gemm.n);
+  const auto k = static_cast<double>(gemm.k);
+  const bool is_of_weights = has(rates.weight_gradients, gemm) && !has(rates.input_gradients, gemm);
+  return (is_of_weights ? k * (n + m) : m * (k + n)) * static_cast<double>(gemm.count);
+}
+
 struct KernelSeconds {
   const JobRates& rates;
   double operator()(const Gemm& gemm) const {
-    const auto measured = rates.measured_products.find({gemm.m, gemm.n, gemm.k});
+    const std::array<std::int64_t, 3> shape{gemm.m, gemm.n, gemm.k};
+    if (rates.precision != MatrixPrecision::bf16 && !rates.head_products.contains(shape)) {
+      return gemm_seconds(rates.products, gemm, rates.precision) +
+             memory_seconds(rates.rates, k_cast_bytes * operands_of(rates, gemm));
+    }
+    const auto measured = rates.measured_products.find(shape);
     return measured != rates.measured_products.end()
                ? measured->second * static_cast<double>(gemm.count)
                : gemm_seconds(rates.products, gemm, MatrixPrecision::bf16);
@@ -156,8 +186,10 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   TrainingRun run;
   run.hardware = machine_hardware(machine, job.layout.ranks);
   run.model.sequence = job.model.sequence;
+  run.model.experts = job.model.experts;
   run.has_other_trainer = has_other_trainer(job.framework);
   run.behaviour.has_fused_attention = job.train.attention != Attention::eager;
+  run.behaviour.precision = dtype == DType::fp8 ? MatrixPrecision::fp8 : MatrixPrecision::bf16;
   const RunFramework* const framework =
       most_measured(frameworks_of_job(job.framework), run.hardware.gpu, calibration);
   run.family = family_of_run(run.hardware, framework->name, calibration);
@@ -172,7 +204,12 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   result.rates = rates_of(run.hardware, choice.coefficients);
   const double peak = stated_peak(machine) > 0 ? stated_peak(machine) : run.hardware.peak;
   const bool is_wide = size_of(dtype) > 2;
-  result.peak_of_dtype = peak_of(machine.processor, dtype).value_or(peak * (is_wide ? k_half_peak : 1));
+  result.precision = run.behaviour.precision;
+  const bool is_small = result.precision != MatrixPrecision::bf16;
+  result.peak_of_dtype = peak_of(machine.processor, dtype)
+                             .value_or(peak * (is_wide    ? k_half_peak
+                                               : is_small ? k_small_peak
+                                                          : 1));
   result.slower = is_wide ? peak / result.peak_of_dtype : 1;
   if (is_wide) {
     result.spread = std::max(result.spread, k_wide_spread);
@@ -183,24 +220,21 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   result.products = result.rates;
   result.products.peak /= result.slower;
   use_machine_products(job, dtype, machine, result);
+  result.head_products = head_shapes(job);
   const double kernels = kernels_of_layer(job);
   result.kernel_launch = choice.coefficients[Coefficient::layer_launch] * 1e-6 / kernels;
   result.kernel_floor = choice.coefficients[Coefficient::launch_floor] * 1e-6 / kernels;
   if (job.train.micro_batches > 1) {
     result.accumulate = framework->behaviour.accumulation_bytes / result.rates.memory_bandwidth;
-    result.weight_gradients = products_of(job, Pass::weight_gradient);
-    result.input_gradients = products_of(job, Pass::input_gradient);
   }
+  result.weight_gradients = products_of(job, Pass::weight_gradient);
+  result.input_gradients = products_of(job, Pass::input_gradient);
   result.tensor_shown = 1 - choice.coefficients[Coefficient::tensor_hidden];
   result.held_share = held_share(machine, run.hardware.processors);
   return result;
 }
 
 namespace {
-
-bool has(const std::vector<Gemm>& products, const Gemm& gemm) {
-  return std::find(products.begin(), products.end(), gemm) != products.end();
-}
 
 /// Of adding up the gradients that a work makes. Of two products of one shape, of which one makes the
 /// gradient of an input, each counts half.

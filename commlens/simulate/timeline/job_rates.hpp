@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ namespace commlens {
 struct JobRates {
   ComputeRates rates;
   ComputeRates products;  // of matrix products: by the machine file's own numbers where it has them
+  MatrixPrecision precision = MatrixPrecision::bf16;                // of products, but for those of the head
+  std::set<std::array<std::int64_t, 3>> head_products;              // which stay in 16 bit, by m, n and k
   std::map<std::array<std::int64_t, 3>, double> measured_products;  // seconds of one, by m, n and k
   double peak_of_dtype = 0;            // FLOP/s of the model's element type, as the machine states it
   double slower = 1;                   // attention in that type, over that in 16 bit
@@ -31,9 +34,10 @@ struct JobRates {
   std::string provenance;
 };
 
-/// `dtype`: of its matrix products. The rates of the family of runs nearest to the job's device and framework
-/// (docs/time-model.md#coefficients); of products, times that the machine file has of their exact shape, then
-/// its form of products, win. What was taken is in the provenance.
+/// `dtype`: of its matrix products; in fp8 all but the head's are, as in closed forms of runs. The rates of
+/// the family of runs nearest to the job's device and framework (docs/time-model.md#coefficients); of
+/// products, times that the machine file has of their exact shape, then its form of products, win. What was
+/// taken is in the provenance.
 JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const RunCalibration& calibration);
 
 /// Seconds of the kernels of a work, one after the other, with their launches; with adding gradients up,

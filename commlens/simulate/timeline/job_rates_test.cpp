@@ -95,5 +95,27 @@ TEST(JobRates, TakeThePeakOfTheMachineFileAndSaySo) {
       << aurora.provenance;
 }
 
+TEST(JobRates, OfFp8HaveTwiceThePeakAndTheirCastsButForTheHead) {
+  const JobRates rates = job_rates(product_job(), DType::fp8, machine_of("dgx_h100"), built_in_calibration());
+  EXPECT_EQ(rates.precision, MatrixPrecision::fp8);
+  EXPECT_EQ(rates.peak_of_dtype, 1978e12);
+  EXPECT_TRUE(rates.head_products.contains({4096, 1024, 1024})) << "2 x 2,048 tokens, vocabulary, width";
+  JobRates plain;
+  plain.precision = MatrixPrecision::fp8;
+  plain.products.peak = 100e12;
+  plain.products.fp8_efficiency = .5;
+  plain.products.gemm_efficiency = .5;
+  plain.products.processors = 1;
+  plain.rates.memory_bandwidth = 1e12;
+  plain.head_products = {{128, 256, 8192}};
+  PlanWork work;
+  work.kernels = {Gemm{128, 256, 4096, 1}};
+  // 2 m n k over twice the peak, half of which is reached; 2/3 byte of each of m (k + n) elements.
+  EXPECT_DOUBLE_EQ(work_seconds(plain, work),
+                   2 * 128.0 * 256 * 4096 / 100e12 + 2.0 / 3 * 128 * (4096 + 256) / 1e12);
+  work.kernels = {Gemm{128, 256, 8192, 1}};
+  EXPECT_DOUBLE_EQ(work_seconds(plain, work), 2 * 128.0 * 256 * 8192 / 50e12);
+}
+
 }  // namespace
 }  // namespace commlens

@@ -19,13 +19,19 @@ LinkClasses::LinkClasses(const Topology& topology) : topology_(topology) {
     is_free_.push_back(topology.carries_all(static_cast<LinkId>(is_free_.size())));
   }
   for (std::size_t link = 0; link < colours_.size(); ++link) {
+    is_taken_.push_back(false);
     colours_[link] += is_between_nodes(topology.link(static_cast<LinkId>(link)).kind) ? 1 : 0;
   }
 }
 
 std::size_t LinkClasses::add(std::span<const Hop> hops) {
   for (const LinkStream& use : hops_transfer(topology_, hops, 1).uses) {
-    if (!is_free_[static_cast<std::size_t>(use.link)]) {
+    const auto link = static_cast<std::size_t>(use.link);
+    if (!is_free_[link]) {
+      if (!is_taken_[link]) {
+        is_taken_[link] = true;
+        taken_.push_back(use.link);
+      }
       loads_.push_back({use.link, static_cast<std::uint32_t>(use.streams)});
     }
   }
@@ -57,24 +63,10 @@ void LinkClasses::refine(std::span<const std::uint64_t> colours_of_rows) {
   }
 }
 
-std::vector<LinkId> LinkClasses::taken() const {
-  std::vector<bool> is_taken(colours_.size(), false);
-  for (const Load& load : loads_) {
-    is_taken[static_cast<std::size_t>(load.link)] = true;
-  }
-  std::vector<LinkId> links;
-  for (std::size_t link = 0; link < is_taken.size(); ++link) {
-    if (is_taken[link]) {
-      links.push_back(static_cast<LinkId>(link));
-    }
-  }
-  return links;
-}
-
 std::size_t LinkClasses::count() const {
   std::unordered_set<std::uint64_t> seen;
-  for (const Load& load : loads_) {
-    seen.insert(colours_[static_cast<std::size_t>(load.link)]);
+  for (const LinkId link : taken_) {
+    seen.insert(colours_[static_cast<std::size_t>(link)]);
   }
   return seen.size();
 }
@@ -82,7 +74,9 @@ std::size_t LinkClasses::count() const {
 std::vector<bool> LinkClasses::first_of_each() const {
   std::unordered_set<std::uint64_t> seen;
   std::vector<bool> first(colours_.size(), false);
-  for (const LinkId link : taken()) {
+  std::vector<LinkId> links = taken_;
+  std::ranges::sort(links);
+  for (const LinkId link : links) {
     first[static_cast<std::size_t>(link)] = seen.insert(colours_[static_cast<std::size_t>(link)]).second;
   }
   return first;

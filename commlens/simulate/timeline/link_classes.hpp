@@ -40,11 +40,11 @@ class LinkClasses {
   std::vector<bool> first_of_each() const;
 
  private:
-  std::vector<LinkId> taken() const;
-
   const Topology& topology_;
   std::vector<std::uint64_t> colours_;  // by link
   std::vector<bool> is_free_;           // of links that slow nobody down
+  std::vector<bool> is_taken_;          // by link: some row takes it
+  std::vector<LinkId> taken_;           // links that some row takes
   std::vector<std::size_t> first_ = {0};
   std::vector<Load> loads_;
 };

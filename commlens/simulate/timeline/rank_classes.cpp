@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -212,43 +213,68 @@ class Refinement {
     }
   }
 
-  /// New colours by what ranks see of the old ones.
+  /// What a group sees of its members: of a pair in its order, else of each colour once.
+  std::uint64_t seen_of_members(GroupId group, const GroupInstance& instance) {
+    std::uint64_t seen = 0;
+    if (is_message(group)) {
+      for (const Rank member : instance.members) {
+        seen = scattered(seen + colours_[index(member)]);
+      }
+      return seen;
+    }
+    ++stamp_;
+    for (const Rank member : instance.members) {
+      const std::uint32_t colour = colours_[index(member)];
+      if (std::exchange(stamps_[colour], stamp_) != stamp_) {
+        seen += scattered(colour);
+      }
+    }
+    return seen;
+  }
+
+  /// What a group sees of its members and its links; those that see the same are alike.
+  std::uint64_t signature_of(GroupId group, const GroupInstance& instance) {
+    const auto ranks = static_cast<std::uint64_t>(instance.place.ranks);
+    const auto nodes = static_cast<std::uint64_t>(instance.place.nodes);
+    std::uint64_t signature = scattered(seen_of_members(group, instance) + scattered((ranks << 32U) + nodes));
+    for (const auto& [pattern, row] : instance.flows) {
+      signature = scattered(signature + links_->seen_by(row));
+    }
+    return signature;
+  }
+
+  /// New colours by what ranks see of the old ones, as hashes of 64 bits.
   void step() {
     std::vector<std::uint64_t> row_colours(links_ ? links_->rows() : 0);
-    std::map<GroupId, std::vector<std::uint32_t>> signature_of;  // by instance
+    stamps_.assign(colours_.size(), 0);
+    std::vector<std::uint64_t> next(colours_.begin(), colours_.end());
     for (auto& [group, instances] : instances_) {
-      std::map<std::vector<std::int64_t>, std::uint32_t> known;
-      std::vector<std::uint32_t>& signatures = signature_of[group];
+      const std::uint64_t name = scattered(static_cast<std::uint64_t>(group));
+      std::vector<std::uint64_t> signatures;
       for (const GroupInstance& instance : instances.all) {
-        std::vector<std::int64_t> seen = {instance.place.ranks, instance.place.nodes};
-        for (const std::uint32_t colour : colours_of(group, instance)) {
-          seen.push_back(colour);
-        }
+        signatures.push_back(scattered(name + signature_of(group, instance)));
         for (const auto& [pattern, row] : instance.flows) {
-          seen.push_back(static_cast<std::int64_t>(links_->seen_by(row)));
+          row_colours[row] = scattered(signatures.back() + static_cast<std::uint64_t>(pattern));
         }
-        signatures.push_back(known.emplace(std::move(seen), known.size()).first->second);
-        for (const auto& [pattern, row] : instance.flows) {
-          row_colours[row] =
-              scattered(scattered(scattered(static_cast<std::uint64_t>(group)) + signatures.back()) +
-                        static_cast<std::uint64_t>(pattern));
+      }
+      std::vector<bool> is_used;  // by plan class
+      for (const std::set<GroupId>& used : used_) {
+        is_used.push_back(used.contains(group));
+      }
+      for (std::size_t rank = 0; rank < next.size(); ++rank) {
+        const std::int32_t row = instances.of_rank[rank];
+        if (row >= 0 && is_used[plan_classes_[rank]]) {
+          next[rank] = scattered(next[rank] + signatures[static_cast<std::size_t>(row)]);
         }
       }
     }
     if (links_) {
       links_->refine(row_colours);
     }
-    std::map<std::vector<std::uint32_t>, std::uint32_t> known;
-    Colours next(colours_.size());
-    for (std::size_t rank = 0; rank < colours_.size(); ++rank) {
-      std::vector<std::uint32_t> seen = {colours_[rank]};
-      for (const GroupId group : used_[plan_classes_[rank]]) {
-        const std::int32_t row = instances_.at(group).of_rank[rank];
-        seen.push_back(row < 0 ? UINT32_MAX : signature_of.at(group)[static_cast<std::size_t>(row)]);
-      }
-      next[rank] = known.emplace(std::move(seen), static_cast<std::uint32_t>(known.size())).first->second;
+    std::unordered_map<std::uint64_t, std::uint32_t> known;
+    for (std::size_t rank = 0; rank < next.size(); ++rank) {
+      colours_[rank] = known.emplace(next[rank], static_cast<std::uint32_t>(known.size())).first->second;
     }
-    colours_ = std::move(next);
   }
 
   /// Colours from 0 in the order of the first rank that has each; how many there are.
@@ -330,6 +356,8 @@ class Refinement {
   std::map<GroupId, GroupInstances> instances_;
   Colours colours_;
   Colours plan_classes_;
+  std::vector<std::uint64_t> stamps_;  // by colour: the last group that has seen it
+  std::uint64_t stamp_ = 0;
   std::map<std::pair<std::string, std::vector<std::uint32_t>>, ChannelId> channels_;
 };
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/model/kernels.hpp"
 #include "commlens/network/simgrid.hpp"
 #include "commlens/simulate/machine_hardware.hpp"
 #include "commlens/simulate/timeline/account.hpp"
@@ -30,13 +31,20 @@ struct Ends {
 };
 constexpr std::array<Ends, 5> k_runs = {{{0, 0}, {-1, -1}, {-1, 1}, {1, -1}, {1, 1}}};
 
-constexpr double k_repeats = 3;  // of the iteration: the middle one counts
-
 // Of one step: picoseconds of a few hundred of them fit into 63 bits.
 constexpr double k_most_seconds = 1e4;
 
 double us_at(const CollectiveTime& time, int end) {
   return end == 0 ? time.us : end < 0 ? time.low_us : time.high_us;
+}
+
+/// What a work computes of the model's mathematics.
+double unmasked_flops(const PlanWork& work) {
+  double flops = 0;
+  for (const Kernel& kernel : work.kernels) {
+    flops += commlens::unmasked_flops(kernel).value;
+  }
+  return flops;
 }
 
 /// The figures of one run.
@@ -77,6 +85,7 @@ class Simulator {
   Result<Simulation> result() {
     Simulation simulation;
     simulation.iteration = iteration_;
+    simulation.iterations = options_.iterations;
     simulation.compute_provenance = rates_.provenance;
     if (options_.overlaps_tensor) {
       simulation.compute_provenance +=
@@ -90,8 +99,7 @@ class Simulator {
     for (const Ends& ends : k_runs) {
       const StepCosts step_costs = costs(ends);
       const Result<std::vector<ClassTimeline>> lines =
-          error_.empty() ? timeline(plan_, ranks_, {iteration_, iteration_, iteration_}, step_costs)
-                         : failure(error_);
+          error_.empty() ? timeline(plan_, ranks_, repeated(), step_costs) : failure(error_);
       if (!lines || !error_.empty()) {
         error = lines ? error_ : lines.error().message;
         break;
@@ -118,7 +126,9 @@ class Simulator {
     work_ticks_.resize(plan_.works.count());
     for (std::size_t row = 0; row < plan_.works.count(); ++row) {
       const PlanWork& work = plan_.works[WorkId{static_cast<std::uint32_t>(row)}];
-      const double seconds = work_seconds(rates_, work) * kernels;
+      // At the peak at best, whatever the interval says.
+      const double seconds =
+          std::max(work_seconds(rates_, work) * kernels, unmasked_flops(work) / rates_.peak_of_dtype);
       if (!(seconds < k_most_seconds)) {
         error_ = fmt::format("a rank computes for {:.2g} s without a message; times end at {:.0g} s", seconds,
                              k_most_seconds);
@@ -167,20 +177,31 @@ class Simulator {
     return 1 + options_.jitter * std::sqrt(2 * std::log(std::max(ranks, 1.0)));
   }
 
+  /// The iteration before those that count, these, and one after them.
+  std::vector<Iteration> repeated() const {
+    return std::vector<Iteration>(static_cast<std::size_t>(options_.iterations + 2), iteration_);
+  }
+
   /// Steps of an iteration of a class.
   StepIndex steps_of(std::size_t row) const {
     const RankClass& ranks = plan_.classes[ranks_.classes[row].plan_class];
     return static_cast<StepIndex>(ranks.at(iteration_).steps.size());
   }
 
-  /// The end of the last step of the first iteration, and of the second.
+  /// The steps of a class that count: those of all iterations but the first and the last.
+  std::pair<StepIndex, StepIndex> counted_steps(std::size_t row) const {
+    const StepIndex steps = steps_of(row);
+    return {steps, steps * static_cast<StepIndex>(options_.iterations + 1)};
+  }
+
+  /// From the end of the last step of the first iteration to that of the last that counts.
   std::pair<Ticks, Ticks> window(const std::vector<ClassTimeline>& lines) const {
     Ticks begin = 0;
     Ticks end = 0;
     for (std::size_t row = 0; row < lines.size(); ++row) {
-      const StepIndex steps = steps_of(row);
-      for (StepIndex step = 0; step < 2 * steps; ++step) {
-        Ticks& last = step < steps ? begin : end;
+      const auto [first, past] = counted_steps(row);
+      for (StepIndex step = 0; step < past; ++step) {
+        Ticks& last = step < first ? begin : end;
         last = std::max(last, lines[row].times[step].finished);
       }
     }
@@ -190,17 +211,19 @@ class Simulator {
   Run run_of(const std::vector<ClassTimeline>& lines) const {
     const auto [begin, end] = window(lines);
     Run run;
-    run.seconds = static_cast<double>(end - begin) / k_ticks_per_second;
+    const auto counted = static_cast<double>(options_.iterations);
+    run.seconds = static_cast<double>(end - begin) / k_ticks_per_second / counted;
     const auto ranks = static_cast<double>(plan_.job.layout.ranks);
     for (std::size_t row = 0; row < lines.size(); ++row) {
-      const double weight = static_cast<double>(ranks_.classes[row].count) / ranks / k_ticks_per_second;
+      const double part = static_cast<double>(ranks_.classes[row].count) / ranks;
+      const double weight = part / k_ticks_per_second / counted;
       const RankAccount account = rank_account(plan_, lines[row], {begin, end});
       run.compute += account.compute * weight;
       run.exposed += account.exposed * weight;
       run.waiting += account.waiting * weight;
       for (const auto& [key, calls] : account.calls) {
         RankAccount::Calls& sum = run.calls[key];
-        sum.calls += calls.calls / k_repeats * weight * k_ticks_per_second;
+        sum.calls += calls.calls / (counted + 2) * part;
         sum.moving += calls.moving * weight;
         sum.exposed += calls.exposed * weight;
       }
@@ -214,14 +237,14 @@ class Simulator {
     return run;
   }
 
-  /// Without what is recomputed; the mean over ranks.
+  /// Without what is recomputed and what a causal mask spares; the mean over ranks.
   double model_flops_of_rank() const {
     double flops = 0;
     for (const SimulatedClass& simulated : ranks_.classes) {
       double of_rank = 0;
       for (const PlanStep& step : plan_.classes[simulated.plan_class].at(iteration_).steps) {
         if (step.kind == PlanStep::Kind::work && plan_.works[step.work()].phase != Phase::recompute) {
-          of_rank += plan_.works[step.work()].flops.value;
+          of_rank += unmasked_flops(plan_.works[step.work()]);
         }
       }
       flops += of_rank * static_cast<double>(simulated.count);
@@ -289,14 +312,16 @@ class Simulator {
     };
     for (std::size_t row = 0; row < lines.size(); ++row) {
       RankStream stream;
-      for (StepIndex step = steps_of(row); step < 2 * steps_of(row); ++step) {
+      const auto [first, past] = counted_steps(row);
+      for (StepIndex step = first; step < past; ++step) {
+        const auto iteration = iteration_ + static_cast<Iteration>(step / first - 1);
         const PlanStep& planned = lines[row].program.steps[step];
         const StepTimes& times = lines[row].times[step];
         if (planned.kind == PlanStep::Kind::call) {
-          stream.events.push_back({planned.op(), iteration_, planned.micro_batch});
+          stream.events.push_back({planned.op(), iteration, planned.micro_batch});
           stream.times.push_back({at(times.ready), at(times.ready), at(times.finished)});
         } else {
-          stream.compute.push_back({at(times.ready), at(times.finished), iteration_});
+          stream.compute.push_back({at(times.ready), at(times.finished), iteration});
         }
       }
       for (const RankRange& ranks : ranks_.classes[row].ranks) {

@@ -11,16 +11,10 @@
 #include "commlens/machine/machine.hpp"
 #include "commlens/plan/plan.hpp"
 #include "commlens/simulate/run_calibration.hpp"
+#include "commlens/simulate/timeline/estimate.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
-
-/// A simulated figure with its 90 % interval.
-struct Estimate {
-  double value = 0;
-  double low = 0;
-  double high = 0;
-};
 
 /// What calls that are under way at the same time do to each other.
 enum class Contention : std::uint8_t {
@@ -43,8 +37,9 @@ struct SimulationOptions {
   /// Messages of tensor parallelism run inside matrix products: of each, the part shows that it does in
   /// measured runs (1 - tensor_hidden, docs/time-model.md#coefficients).
   bool overlaps_tensor = false;
-  bool has_intervals = true;  // else figures are values alone, without the four more runs
-  bool collapse = true;       // ranks that do the same at the same time are simulated once
+  bool has_intervals = true;    // else figures are values alone, without the four more runs
+  std::int64_t iterations = 1;  // that count, one after the other
+  bool collapse = true;         // ranks that do the same at the same time are simulated once
 };
 
 /// What an operation along an axis costs in an iteration, the mean over ranks.
@@ -58,12 +53,13 @@ struct SimulatedCalls {
   std::string source_of;
 };
 
-/// One iteration of a plan on a machine.
+/// Steady iterations of a plan on a machine.
 struct Simulation {
-  Iteration iteration = 0;
+  Iteration iteration = 0;      // the first of these
+  std::int64_t iterations = 1;  // figures are means over them
   Estimate seconds;
   Estimate tokens_per_second;  // of one rank
-  Estimate mfu;                // model FLOPs without recomputation, over the peak of the element type
+  Estimate mfu;                // of the model's FLOPs, causal and without recomputation, at the peak
   Estimate compute;            // s, the mean over ranks, with what calls under way slow it down by
   Estimate exposed;            // s of calls under way in which the rank computes nothing
   Estimate waiting;  // s in which a rank neither computes nor moves data: the pipeline's bubble, later ranks
@@ -73,16 +69,16 @@ struct Simulation {
   Contention contention = Contention::none;
   std::vector<std::string> assumptions;  // about links, where the machine file does not say
   std::int64_t classes = 0;
-  Trace trace;  // of that iteration, with times
+  Trace trace;  // of these iterations, with times
 };
 
 /// Fails where a job has more ranks than the machine.
 Result<void> check_fits(const Machine& machine, std::int64_t ranks);
 
-/// Simulates three steady iterations of the plan; the second counts. Its figures' intervals are those of four
-/// more runs: with the kernels' times and the calls' at either end of their 90 % intervals. Fails where the
-/// job has more ranks than the machine, where the machine lacks what kernels or calls need, and where calls
-/// wait for each other for ever.
+/// Simulates steady iterations of the plan, one before and one after those that count. Figures' intervals are
+/// those of four more runs: with the kernels' times and the calls' at either end of their 90 % intervals.
+/// Fails where the job has more ranks than the machine, where the machine lacks what kernels or calls need,
+/// and where calls wait for each other for ever.
 Result<Simulation> simulated(const Plan& plan, const SimulationOptions& options,
                              const RunCalibration& calibration);
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <queue>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -116,6 +117,9 @@ class Engine {
       if (played_ > 0 && end_played()) {
         continue;
       }
+      if (!error_.empty()) {
+        return failure(error_);
+      }
       if (events_.empty()) {
         return done();
       }
@@ -163,6 +167,10 @@ class Engine {
     if (!next) {
       return false;
     }
+    if (next->call >= transfers_.size() || !transfers_[next->call].is_played) {
+      error_ = fmt::format("a call of the number {} has ended that was not under way", next->call);
+      return false;
+    }
     now_ = std::clamp(next->when, now_, limit);
     --played_;
     end_transfer(next->call);
@@ -170,7 +178,7 @@ class Engine {
   }
 
   void end_transfer(std::uint32_t row) {
-    const Transfer transfer = std::move(transfers_[row]);
+    const Transfer transfer = std::exchange(transfers_[row], {.activity = transfers_[row].activity});
     free_.push_back(row);
     if (!transfer.is_played) {
       moving_.erase(std::find(moving_.begin(), moving_.end(), row));
@@ -353,6 +361,7 @@ class Engine {
   std::vector<std::uint32_t> moving_;
   bool is_stale_ = false;   // others move than when speeds were worked out
   std::size_t played_ = 0;  // calls that another moves
+  std::string error_;       // of what moves them
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t next_order_ = 0;
   std::size_t ended_ = 0;

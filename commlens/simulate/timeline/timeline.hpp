@@ -67,7 +67,7 @@ struct ClassTimeline {
 /// Carries out one program after the other of every class, event by event. A step begins once the one before
 /// it on its stream has ended, and those that it waits for. A collective moves once all its ranks have come,
 /// a message once both have; a call of one rank takes no time. Fails where calls wait for each other for
-/// ever, naming one. `iterations`: of the plan, in this order.
+/// ever, naming one, and where a player ends what it does not move. `iterations`: of the plan, in this order.
 Result<std::vector<ClassTimeline>> timeline(const Plan& plan, const SimulatedRanks& ranks,
                                             const std::vector<Iteration>& iterations, const StepCosts& costs);
 

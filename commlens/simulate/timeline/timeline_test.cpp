@@ -1,6 +1,8 @@
 #include "commlens/simulate/timeline/timeline.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -176,6 +178,32 @@ TEST_F(Overlap, FollowsFromOneIterationToTheNext) {
   const auto lines = timeline(plan, simulated_ranks(plan, 8, true), {0, 1, 2}, passes_of(plan));
   ASSERT_TRUE(lines);
   EXPECT_EQ(end_of(*lines), 9 * k_second);
+}
+
+TEST_F(Overlap, EndsPlayedCallsWhenTheirPlayerSays) {
+  StepCosts costs = passes_of(plan);
+  costs.call = [](const ClassGroup&, OpId) { return k_second; };
+  std::optional<PlayedCallEnd> end;
+  costs.player.begin = [&](std::uint32_t number, const MovingCall&, Ticks now) {
+    end = PlayedCallEnd{number, now + 7 * k_second};
+    return true;
+  };
+  costs.player.next_end = [&](Ticks limit) {
+    return end && end->when <= limit ? std::exchange(end, std::nullopt) : std::nullopt;
+  };
+  const auto lines = timeline(plan, simulated_ranks(plan, 8, true), {0}, costs);
+  ASSERT_TRUE(lines) << lines.error().message;
+  EXPECT_EQ(end_of(*lines), 8 * k_second);
+}
+
+TEST_F(Overlap, RefusesThatAPlayerEndsWhatItDoesNotMove) {
+  StepCosts costs = passes_of(plan);
+  costs.call = [](const ClassGroup&, OpId) { return k_second; };
+  costs.player.begin = [](std::uint32_t, const MovingCall&, Ticks) { return true; };
+  costs.player.next_end = [](Ticks) { return PlayedCallEnd{2'000'000'000, 0}; };
+  const auto lines = timeline(plan, simulated_ranks(plan, 8, true), {0}, costs);
+  ASSERT_FALSE(lines);
+  EXPECT_EQ(lines.error().message, "a call of the number 2000000000 has ended that was not under way");
 }
 
 TEST(Timeline, OfCallsThatNobodyJoinsNamesOne) {
