@@ -98,8 +98,9 @@ Result<ReportPage> report(const ReportRequest& request) {
     page.figures = make_figures((*material)->input);
   }
   page.title = title_of(request, (*material)->input);
-  page.html =
-      report_html({page.title, subtitle_of(**material), fmt::format("commlens {}", k_version)}, page.figures);
+  page.html = report_html({page.title, subtitle_of(**material), fmt::format("commlens {}", k_version),
+                           verdict_of((*material)->input)},
+                          page.figures);
   return page;
 }
 

@@ -7,9 +7,12 @@
 
 #include "commlens/advice/advise.hpp"
 #include "commlens/app/explain_sides.hpp"
+#include "commlens/app/named_axes.hpp"
+#include "commlens/app/report_facts.hpp"
 #include "commlens/app/result_files.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/paper/equations.hpp"
+#include "commlens/report/verdict.hpp"
 
 namespace commlens {
 namespace {
@@ -89,6 +92,8 @@ Result<void> predict_alone(Side& side, const Overrides& overrides, const std::op
     iterations.push_back(static_cast<Iteration>(iteration));
   }
   side.planned = plan->job;
+  side.steady = static_cast<Iteration>(steady);
+  side.flops_per_rank = plan->flops_per_rank(*side.steady);
   side.trace = plan->trace_of(iterations);
   side.unverified = plan->unverified;
   return {};
@@ -278,6 +283,21 @@ void add_job(ReportMaterial& material) {
   add_advice(input, *config.planned, subject.is_config() ? nullptr : &subject.trace);
 }
 
+/// Traces whose groups have no axis take the names of the one configuration beside them.
+void name_axes_of_traces(ReportMaterial& material) {
+  const Side* config = nullptr;
+  std::int64_t configs = 0;
+  for (const Side& side : material.sides) {
+    config = side.is_config() ? &side : config;
+    configs += side.is_config() ? 1 : 0;
+  }
+  for (Side& side : material.sides) {
+    if (configs == 1 && !side.is_config() && config->trace.groups.mesh()) {
+      side.trace = with_named_axes(std::move(side.trace), *config->trace.groups.mesh());
+    }
+  }
+}
+
 /// Of a report without traces and configurations.
 Result<void> check_results_alone(const ReportRequest& request) {
   if (request.overrides != Overrides() || !request.framework.empty() || request.iterations ||
@@ -322,7 +342,8 @@ Result<std::unique_ptr<ReportMaterial>> trace_material(const ReportRequest& requ
     }
   }
   const Task task(request.events, "counting calls", 0);
-  material->input = figure_input(named(subject, material->sides), range, request.ranks_per_node);
+  name_axes_of_traces(*material);
+  material->input = figure_input(named(subject, material->sides), range, request.ranks_per_node, subject.steady);
   if (range && material->input.summary.calls == 0 && !subject.trace.streams.empty()) {
     return failure(
         fmt::format("--iteration {}: {} has no calls in them", range_text(*range), subject.argument));
@@ -330,12 +351,16 @@ Result<std::unique_ptr<ReportMaterial>> trace_material(const ReportRequest& requ
   material->input.all.clear();
   for (const Side& side : material->sides) {
     material->input.all.push_back(named(side, material->sides));
+    material->input.facts.push_back({material->input.all.back().name, facts_of(side)});
     material->input.unverified.insert(material->input.unverified.end(), side.unverified.begin(),
                                       side.unverified.end());
   }
   // The subject of the report comes first.
-  std::stable_partition(material->input.all.begin(), material->input.all.end(),
-                        [&](const NamedTrace& run) { return run.trace == &subject.trace; });
+  const auto at = &subject - material->sides.data();
+  std::rotate(material->input.all.begin(), material->input.all.begin() + at,
+              material->input.all.begin() + at + 1);
+  std::rotate(material->input.facts.begin(), material->input.facts.begin() + at,
+              material->input.facts.begin() + at + 1);
   material->input.compared = std::move(outcome.compared);
   material->input.not_compared = std::move(outcome.not_compared);
   add_job(*material);
@@ -355,6 +380,8 @@ Result<std::unique_ptr<ReportMaterial>> report_material(const ReportRequest& req
                 ? check_results_alone(request).map([] { return std::make_unique<ReportMaterial>(); })
                 : trace_material(others))
         .map([&](std::unique_ptr<ReportMaterial> material) {
+          const std::vector<InputFacts> facts = document_facts(documents);
+          material->input.facts.insert(material->input.facts.end(), facts.begin(), facts.end());
           material->input.documents = std::move(documents);
           return material;
         });

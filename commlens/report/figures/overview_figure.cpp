@@ -70,7 +70,7 @@ FigureResult overview_figure(const FigureInput& input) {
   if (!is_printed_log(trace) && knows_wire(summary)) {
     add(lines, "wire bytes, all ranks", exact(summary.wire));
   }
-  const SizeHistogram& sizes = summary.sizes;
+  const SizeHistogram& sizes = input.volumes().sizes;
   if (sizes.calls > 0) {
     add(lines, fmt::format("messages below {}", to_text(sizes.small_limit)),
         fmt::format(
@@ -87,7 +87,7 @@ FigureResult overview_figure(const FigureInput& input) {
                     counted(summary.computing_ranks, "ranks")));
   }
   Figure figure;
-  figure.caption = "Sums over all ranks and the iterations shown.";
+  figure.caption = "Sums over all ranks and the iterations shown, initialisation among them where it is.";
   if (!is_printed_log(trace)) {
     note_unknown_wire(summary, figure);
   } else {
