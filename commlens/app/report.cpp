@@ -53,7 +53,9 @@ std::string subtitle_of(const ReportMaterial& material) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " · ") + part; };
   for (const Side& side : material.sides) {
-    add(side.description());
+    // What was simulated is among the settings of the first block.
+    add(side.trace.provenance.source == Source::simulated ? printable(side.argument) + ": simulated"
+                                                          : side.description());
   }
   const ResultDocuments& documents = material.input.documents;
   if (documents.layouts) {
