@@ -14,6 +14,7 @@
 namespace commlens {
 namespace {
 
+constexpr std::string_view k_fixed_space = "\u00a0";  // no line ends at it
 constexpr std::string_view k_marker = "<meta name=\"generator\" content=\"commlens report/1\">";
 /// Content security policy: a page may load nothing. Its script and style are inline; saved pictures are
 /// blobs.
@@ -116,7 +117,12 @@ void append_contents(std::string& out, const std::vector<Section>& sections) {
   out += "<nav class=\"toc\" aria-label=\"Contents\">\n<ul>\n";
   for (const Section& section : sections) {
     out +=
-        fmt::format("<li><a href=\"#{}\">{}</a>\n<ul>\n", anchor_of(section.title), html_text(section.title));
+        fmt::format("<li><a href=\"#{}\">{}</a>", anchor_of(section.title), html_text(section.title));
+    if (section.figures.size() == 1 && section.figures.front()->entry->title == section.title) {
+      out += "</li>\n";
+      continue;
+    }
+    out += "\n<ul>\n";
     for (const MadeFigure* made : section.figures) {
       if (made->figure) {
         out += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", made->figure->id,
@@ -126,21 +132,6 @@ void append_contents(std::string& out, const std::vector<Section>& sections) {
     out += "</ul></li>\n";
   }
   out += "</ul>\n</nav>\n";
-}
-
-std::string_view tone_class(Verdict::Tone tone) {
-  return tone == Verdict::Tone::good ? " good" : tone == Verdict::Tone::bad ? " bad" : "";
-}
-
-void append_verdict(std::string& out, const Verdict& verdict) {
-  if (verdict.sentences.empty()) {
-    return;
-  }
-  out += fmt::format("<div class=\"verdict{}\">\n", tone_class(verdict.tone));
-  for (const std::string& sentence : verdict.sentences) {
-    out += fmt::format("<p>{}</p>\n", html_text(shown_foreign(sentence)));
-  }
-  out += "</div>\n";
 }
 
 void append_section(std::string& out, const Section& section) {
@@ -160,6 +151,25 @@ void append_section(std::string& out, const Section& section) {
     out += fmt::format("<div class=\"absent\">\n<p>Not shown, and why:</p>\n<ul>\n{}</ul>\n</div>\n", absent);
   }
   out += "</section>\n";
+}
+
+std::string_view tone_class(ReportVerdict::Tone tone) {
+  return tone == ReportVerdict::Tone::good ? " good" : tone == ReportVerdict::Tone::bad ? " bad" : "";
+}
+
+void append_verdict(std::string& out, const ReportVerdict& verdict) {
+  if (verdict.sentences.empty()) {
+    return;
+  }
+  out += fmt::format("<div class=\"verdict{}\">\n", tone_class(verdict.tone));
+  for (const std::string& sentence : verdict.sentences) {
+    std::string text = shown_foreign(sentence);
+    for (std::size_t at = text.find(" %"); at != std::string::npos; at = text.find(" %", at)) {
+      text.replace(at, 1, k_fixed_space);
+    }
+    out += fmt::format("<p>{}</p>\n", html_text(text));
+  }
+  out += "</div>\n";
 }
 
 std::string page_data(const ReportHead& head, const std::vector<MadeFigure>& figures) {
@@ -204,12 +214,13 @@ std::string report_html(const ReportHead& head, const std::vector<MadeFigure>& f
   out += fmt::format(
       "\n</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the "
       "report</a>\n<header>\n<h1>{}</h1>\n"
-      "<p class=\"subtitle\">{}</p>\n</header>\n",
+      "<p class=\"subtitle\">{}</p>\n",
       title, html_text(head.subtitle));
+  append_verdict(out, head.verdict);
+  out += "</header>\n";
   const std::vector<Section> sections = sections_of(figures);
   append_contents(out, sections);
   out += "<main id=\"main\">\n";
-  append_verdict(out, head.verdict);
   out +=
       has_web_script()
           ? "<noscript><p class=\"note\">Charts need a script; the tables have every number.</p></noscript>\n"

@@ -15,7 +15,7 @@ struct ReportHead {
   std::string title;
   std::string subtitle;  // one line
   std::string producer;  // "commlens 0.1.0"
-  Verdict verdict = {};  // the first block
+  ReportVerdict verdict = {};  // the first block
 };
 
 /// One self-contained HTML page, which makes no network request. Tables are complete without a script, up to

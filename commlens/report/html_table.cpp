@@ -53,6 +53,35 @@ void append_row(std::string& out, const Figure& figure, std::size_t row) {
   out += "</tr>\n";
 }
 
+/// Settings in the order of their first trace, and what they are in each.
+struct SettingsOfTraces {
+  std::vector<std::string> traces;
+  std::vector<std::string> what;
+  std::map<std::pair<std::string, std::size_t>, std::string> values;  // by setting and place of the trace
+};
+
+/// Of columns `what` and `value` for one trace, or `trace`, `what` and `value`. Rows of a trace stand together,
+/// and begin with a setting again where traces have the same name.
+SettingsOfTraces settings_of(const Figure& figure) {
+  const std::size_t first = figure.columns.size() - 2;
+  const auto text_at = [&](std::size_t column, std::size_t row) { return figure.columns[column].cell(row); };
+  SettingsOfTraces settings;
+  for (std::size_t row = 0; row < figure.rows(); ++row) {
+    const std::string trace = first == 0 ? "" : text_at(0, row);
+    const std::string what = text_at(first, row);
+    const bool is_new = settings.traces.empty() || settings.traces.back() != trace ||
+                        settings.values.contains({what, settings.traces.size() - 1});
+    if (is_new) {
+      settings.traces.push_back(trace);
+    }
+    if (std::find(settings.what.begin(), settings.what.end(), what) == settings.what.end()) {
+      settings.what.push_back(what);
+    }
+    settings.values[{what, settings.traces.size() - 1}] = text_at(first + 1, row);
+  }
+  return settings;
+}
+
 }  // namespace
 
 void append_table(std::string& out, const Figure& figure) {
@@ -84,27 +113,12 @@ void append_table(std::string& out, const Figure& figure) {
 }
 
 void append_facts(std::string& out, const Figure& figure) {
-  const TextColumn& names = std::get<TextColumn>(figure.columns.at(0).values);
-  const TextColumn& settings = std::get<TextColumn>(figure.columns.at(1).values);
-  const TextColumn& values = std::get<TextColumn>(figure.columns.at(2).values);
-  std::vector<std::string> traces;                                            // in order
-  std::vector<std::string> what;                                              // in order
-  std::map<std::pair<std::string, std::size_t>, std::string> value_of;        // by setting and place of the trace
-  for (std::size_t row = 0; row < figure.rows(); ++row) {
-    const bool is_next = row == 0 || names.at(row) != names.at(row - 1) || settings.at(row) == what.front();
-    if (is_next) {
-      traces.push_back(names.at(row));
-    }
-    if (std::find(what.begin(), what.end(), settings.at(row)) == what.end()) {
-      what.push_back(settings.at(row));
-    }
-    value_of[{settings.at(row), traces.size() - 1}] = values.at(row);
-  }
-  if (traces.size() == 1) {
+  const SettingsOfTraces settings = settings_of(figure);
+  if (settings.traces.size() == 1) {
     out += "<dl class=\"facts\">\n";
-    for (const std::string& setting : what) {
-      out += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", html_text(setting),
-                         html_text(value_of[{setting, 0}]));
+    for (const std::string& what : settings.what) {
+      out += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", html_text(what),
+                         html_text(settings.values.at({what, 0})));
     }
     out += "</dl>\n";
     return;
@@ -113,15 +127,15 @@ void append_facts(std::string& out, const Figure& figure) {
       "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}, table\">\n<table "
       "class=\"fixed-order\">\n<caption>{0}</caption>\n<thead><tr><th scope=\"col\">what</th>",
       html_text(figure.title));
-  for (const std::string& trace : traces) {
+  for (const std::string& trace : settings.traces) {
     out += fmt::format("<th scope=\"col\">{}</th>", html_text(trace));
   }
   out += "</tr></thead>\n<tbody>\n";
-  for (const std::string& setting : what) {
-    out += fmt::format("<tr><th scope=\"row\">{}</th>", html_text(setting));
-    for (std::size_t at = 0; at < traces.size(); ++at) {
-      const auto value = value_of.find({setting, at});
-      out += fmt::format("<td>{}</td>", value == value_of.end() ? "-" : html_text(value->second));
+  for (const std::string& what : settings.what) {
+    out += fmt::format("<tr><th scope=\"row\">{}</th>", html_text(what));
+    for (std::size_t at = 0; at < settings.traces.size(); ++at) {
+      const auto value = settings.values.find({what, at});
+      out += fmt::format("<td>{}</td>", value == settings.values.end() ? "-" : html_text(value->second));
     }
     out += "</tr>\n";
   }

@@ -12,8 +12,8 @@ constexpr std::size_t k_most_table_rows = 1000;
 /// not sort as their value does have it in `data-value`; rows say their op and axis where the figure has these.
 void append_table(std::string& out, const Figure& figure);
 
-/// Adds the settings of a figure of `trace`, `what` and `value`: a list, or with several traces a table with a
-/// column for each.
+/// Adds the settings of a figure of `what` and `value`, or of `trace`, `what` and `value`: a list, or with several
+/// traces a table with a column for each.
 void append_facts(std::string& out, const Figure& figure);
 
 }  // namespace commlens

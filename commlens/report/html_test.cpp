@@ -137,12 +137,12 @@ TEST(ReportHtml, LongTablesEndAfterAThousandRowsAndSaySo) {
 
 TEST(ReportHtml, TheVerdictComesBeforeEveryFigure) {
   ReportHead head{"A title", "of a trace", "commlens"};
-  head.verdict = {Verdict::Tone::bad, {"Rank 3 is <slow>."}};
+  head.verdict = {ReportVerdict::Tone::bad, {"Rank 3 is <slow>."}};
   const std::string html = page({{&k_bars, bars(1)}}, head);
   const std::size_t verdict =
-      html.find("<main id=\"main\">\n<div class=\"verdict bad\">\n<p>Rank 3 is &lt;slow&gt;.</p>");
+      html.find("<div class=\"verdict bad\">\n<p>Rank 3 is &lt;slow&gt;.</p>\n</div>\n</header>");
   ASSERT_NE(verdict, std::string::npos);
-  EXPECT_LT(verdict, html.find("<figure"));
+  EXPECT_LT(verdict, html.find("<nav"));
 }
 
 Figure facts_of_inputs(const std::vector<std::array<std::string, 3>>& rows) {

@@ -46,7 +46,7 @@ std::string largest_cause(const Explanation& explanation) {
   return explanation.complete() ? "" : "No rule or setting is known that explains it.";
 }
 
-void add_comparison(const ComparedTraces& compared, Verdict& verdict) {
+void add_comparison(const ComparedTraces& compared, ReportVerdict& verdict) {
   bool is_equal = false;
   std::string line;
   if (const auto* calls = std::get_if<Comparison>(&compared.result)) {
@@ -69,7 +69,7 @@ void add_comparison(const ComparedTraces& compared, Verdict& verdict) {
                        is_equal ? "equal" : "different", logged.exact_rows, logged.rows.size(),
                        counted(logged.iterations, "iterations"));
   }
-  verdict.tone = is_equal ? Verdict::Tone::good : Verdict::Tone::bad;
+  verdict.tone = is_equal ? ReportVerdict::Tone::good : ReportVerdict::Tone::bad;
   verdict.sentences.push_back(as_sentence(line) +
                               fmt::format(" A is {}, B is {}.", printable(compared.a.name),
                                           printable(compared.b.name)));
@@ -81,7 +81,7 @@ void add_comparison(const ComparedTraces& compared, Verdict& verdict) {
 }
 
 /// Three or more: which asks for most and for least.
-void add_extremes(const FigureInput& input, Verdict& verdict) {
+void add_extremes(const FigureInput& input, ReportVerdict& verdict) {
   struct Run {
     std::string name;
     double wire = 0;
@@ -176,7 +176,7 @@ std::string simulated_sentence(const FigureInput& input) {
                      counted(input.summary.ranks, "ranks"));
 }
 
-void add_trace(const FigureInput& input, Verdict& verdict) {
+void add_trace(const FigureInput& input, ReportVerdict& verdict) {
   const bool is_timed = input.overlap && !input.overlap->by_op.empty();
   if (is_timed && input.trace().provenance.source == Source::simulated) {
     verdict.sentences.push_back(simulated_sentence(input));
@@ -188,14 +188,14 @@ void add_trace(const FigureInput& input, Verdict& verdict) {
     }
     const bool has_slow = std::any_of(slow.ranks.begin(), slow.ranks.end(),
                                       [](const RankWork& rank) { return rank.blocks > 1 && rank.is_slow(); });
-    verdict.tone = has_slow ? Verdict::Tone::bad : verdict.tone;
+    verdict.tone = has_slow ? ReportVerdict::Tone::bad : verdict.tone;
   }
   verdict.sentences.push_back(is_timed ? time_sentence(input) : volume_sentence(input));
 }
 
 std::string percent_of(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-void add_simulated(const SimulatedIteration& run, Verdict& verdict) {
+void add_simulated(const SimulatedIteration& run, ReportVerdict& verdict) {
   verdict.sentences.push_back(
       fmt::format("An iteration takes {} (90 % interval), {} MFU ({} to {}): {} of it in calls with nothing "
                   "computed meanwhile, {} waiting for the pipeline or for later ranks.",
@@ -218,7 +218,7 @@ void add_simulated(const SimulatedIteration& run, Verdict& verdict) {
                                                  fmt::join(sources, ", ")));
 }
 
-void add_layouts(const FoundLayouts& found, Verdict& verdict) {
+void add_layouts(const FoundLayouts& found, ReportVerdict& verdict) {
   const FoundLayout& first = found.fastest.front();
   verdict.sentences.push_back(fmt::format(
       "Fastest of {} layouts that fit: {}, {} an iteration (90 % interval), {} MFU; {} equal to it within the "
@@ -228,7 +228,7 @@ void add_layouts(const FoundLayouts& found, Verdict& verdict) {
       printable(first.provenance)));
 }
 
-void add_scaling(const FoundScaling& scaling, Verdict& verdict) {
+void add_scaling(const FoundScaling& scaling, ReportVerdict& verdict) {
   const FoundOnDevices* last = nullptr;
   for (const FoundOnDevices& row : scaling.rows) {
     last = row.layout ? &row : last;
@@ -246,8 +246,8 @@ void add_scaling(const FoundScaling& scaling, Verdict& verdict) {
 
 }  // namespace
 
-Verdict verdict_of(const FigureInput& input) {
-  Verdict verdict;
+ReportVerdict verdict_of(const FigureInput& input) {
+  ReportVerdict verdict;
   if (input.documents.layouts) {
     add_layouts(*input.documents.layouts, verdict);
   }

@@ -35,7 +35,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::string_view k_short = "In short";
+constexpr std::string_view k_given = "Configuration";
 constexpr std::string_view k_found = "Layouts found";
 constexpr std::string_view k_simulated = "Simulated iteration";
 constexpr std::string_view k_overview = "Overview";
@@ -46,7 +46,7 @@ constexpr std::string_view k_advice = "What to change";
 constexpr std::string_view k_sources = "Where the numbers come from";
 
 constexpr std::array<FigureEntry, 36> k_entries = {{
-    {"configuration", "Configuration", k_short, configuration_figure, FigureSource::any},
+    {"configuration", "Configuration", k_given, configuration_figure, FigureSource::any},
     {"search", "The search at a glance", k_found, search_figure, FigureSource::layouts},
     {"layouts", "Fastest layouts", k_found, layouts_figure, FigureSource::layouts},
     {"front", "Time and memory", k_found, front_figure, FigureSource::layouts},

@@ -135,15 +135,15 @@ TEST(BandwidthFigure, IsOfEachMessageSize) {
 
 TEST(Verdict, OfAPredictionSaysWhatDominates) {
   const Trace trace = with_initialisation(Source::predicted);
-  const Verdict verdict = verdict_of(input_of(trace));
-  EXPECT_EQ(verdict.tone, Verdict::Tone::neutral);
+  const ReportVerdict verdict = verdict_of(input_of(trace));
+  EXPECT_EQ(verdict.tone, ReportVerdict::Tone::neutral);
   EXPECT_EQ(verdict.sentences, (Lines{"2 ranks make 4 calls in iteration 1 and put 16.00 KiB on the wire; "
                                       "all_reduce dp x2 is 100.0 % of it."}));
 }
 
 TEST(Verdict, OfTimesSaysWhatTheyGoTo) {
   const Trace trace = overlapping();
-  const Verdict verdict = verdict_of(input_of(trace));
+  const ReportVerdict verdict = verdict_of(input_of(trace));
   EXPECT_EQ(verdict.sentences.back(),
             "Calls take 100.0 % of the ranks' time, overlaps counted once; most of it all_reduce, 66.7 %.");
 }
@@ -154,8 +154,8 @@ TEST(Verdict, OfTwoEqualSidesIsGood) {
   const Result<Comparison> comparison = compare(trace, trace, {});
   ASSERT_TRUE(comparison);
   input.compared = ComparedTraces{{"a", &trace}, {"b", &trace}, *comparison, std::nullopt};
-  const Verdict verdict = verdict_of(input);
-  EXPECT_EQ(verdict.tone, Verdict::Tone::good);
+  const ReportVerdict verdict = verdict_of(input);
+  EXPECT_EQ(verdict.tone, ReportVerdict::Tone::good);
   EXPECT_EQ(verdict.sentences[0], "Equal: 10 of 10 calls (2 ranks, iterations -1 to 1). A is a, B is b.");
 }
 
@@ -167,8 +167,8 @@ TEST(Verdict, OfTwoSidesThatDifferIsBad) {
   const Result<Comparison> comparison = compare(a, b, {});
   ASSERT_TRUE(comparison);
   input.compared = ComparedTraces{{"a", &a}, {"b", &b}, *comparison, explain_calls(*comparison)};
-  const Verdict verdict = verdict_of(input);
-  EXPECT_EQ(verdict.tone, Verdict::Tone::bad);
+  const ReportVerdict verdict = verdict_of(input);
+  EXPECT_EQ(verdict.tone, ReportVerdict::Tone::bad);
   EXPECT_EQ(verdict.sentences[0],
             "Different: 9 of 10 calls equal, 1 only in A (2 ranks, iterations -1 to 1). A is a, B is b.");
   EXPECT_EQ(verdict.sentences[1], "No rule or setting is known that explains it.");

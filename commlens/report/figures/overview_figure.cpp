@@ -21,13 +21,6 @@ std::string exact(Bytes bytes) {
   return fmt::format("{} ({} bytes)", to_text(bytes), with_commas(bytes.value));
 }
 
-std::string source_text(const Provenance& provenance) {
-  const char* const link = provenance.source == Source::imported ? "from" : "by";
-  return provenance.producer.empty()
-             ? std::string(name_of(provenance.source))
-             : fmt::format("{} {} {}", name_of(provenance.source), link, provenance.producer);
-}
-
 void add_time(Table& lines, const Summary& summary) {
   if (!summary.time) {
     return;
@@ -51,9 +44,6 @@ FigureResult overview_figure(const FigureInput& input) {
   const Summary& summary = input.summary;
   Table lines(columns({"what", "value"}));
   add(lines, "trace", input.subject.name);
-  add(lines, "source", source_text(trace.provenance));
-  add(lines, "description", trace.provenance.description);
-  add(lines, "framework", trace.provenance.framework);
   const std::int64_t ranks = job_ranks(trace);
   add(lines, "ranks",
       ranks == summary.ranks ? with_commas(ranks)
@@ -97,6 +87,7 @@ FigureResult overview_figure(const FigureInput& input) {
         "log has no groups, so there are no wire bytes, and it is of rank 0 alone.");
   }
   figure.columns = figure_columns(lines);
+  figure.options = {{"facts", true}};
   figure.formulas = {"message-bytes", "wire-bytes"};
   return figure;
 }
