@@ -98,7 +98,8 @@ class Timeline implements Drawer {
   height(scene: Scene): number {
     const rows = this.shownRanks(scene).length;
     const lanes = this.lanes(scene);
-    return 46 + rows * Math.max(this.rowHeight(rows), lanes > 1 ? 9 * lanes : 0);
+    const lane = rows <= 12 ? 14 : 9;
+    return 46 + rows * Math.max(this.rowHeight(rows), lanes > 1 ? 8 + lane * lanes : 0);
   }
 
   note(scene: Scene): string | null {
