@@ -349,9 +349,10 @@ Result<std::unique_ptr<ReportMaterial>> trace_material(const ReportRequest& requ
         fmt::format("--iteration {}: {} has no calls in them", range_text(*range), subject.argument));
   }
   material->input.all.clear();
+  std::vector<std::pair<bool, InputFacts>> facts;  // of configurations first
   for (const Side& side : material->sides) {
     material->input.all.push_back(named(side, material->sides));
-    material->input.facts.push_back({material->input.all.back().name, facts_of(side)});
+    facts.push_back({side.is_config(), {material->input.all.back().name, facts_of(side)}});
     material->input.unverified.insert(material->input.unverified.end(), side.unverified.begin(),
                                       side.unverified.end());
   }
@@ -359,8 +360,11 @@ Result<std::unique_ptr<ReportMaterial>> trace_material(const ReportRequest& requ
   const auto at = &subject - material->sides.data();
   std::rotate(material->input.all.begin(), material->input.all.begin() + at,
               material->input.all.begin() + at + 1);
-  std::rotate(material->input.facts.begin(), material->input.facts.begin() + at,
-              material->input.facts.begin() + at + 1);
+  std::stable_sort(facts.begin(), facts.end(),
+                   [](const auto& a, const auto& b) { return a.first && !b.first; });
+  for (auto& [is_config, input_facts] : facts) {
+    material->input.facts.push_back(std::move(input_facts));
+  }
   material->input.compared = std::move(outcome.compared);
   material->input.not_compared = std::move(outcome.not_compared);
   add_job(*material);

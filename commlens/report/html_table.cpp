@@ -46,7 +46,8 @@ void append_row(std::string& out, const Figure& figure, std::size_t row) {
       continue;
     }
     const std::string cell = html_text(column.cell(row));
-    out += is_first ? fmt::format("<th scope=\"row\"{}>{}</th>", value_attribute(column, row), cell)
+    out += is_first ? fmt::format("<th scope=\"row\"{}{}>{}</th>", is_number(column) ? "" : class_of(column, cell),
+                                  value_attribute(column, row), cell)
                     : fmt::format("<td{}{}>{}</td>", class_of(column, cell), value_attribute(column, row), cell);
     is_first = false;
   }

@@ -128,7 +128,7 @@ LargestLabel largest_label(const Trace& trace, const std::vector<SummaryRow>& ro
   return largest;
 }
 
-/// "16 ranks make 96 calls in iteration 2 and put 12.0 GiB on the wire; all_gather dp x16 is 66.7 % of it."
+/// "16 ranks make 96 calls in an iteration and put 12.0 GiB on the wire; all_gather dp x16 is 66.7 % of it."
 std::string volume_sentence(const FigureInput& input) {
   const Summary& summary = input.volumes();
   const std::int64_t ranks = std::max<std::int64_t>(summary.ranks, 1);
@@ -139,7 +139,10 @@ std::string volume_sentence(const FigureInput& input) {
   const Bytes all = is_wire ? summary.wire : summary.message;
   std::string text = fmt::format(
       "{} {} {} in {} and {} {} {}", counted(ranks, "ranks"), ranks == 1 ? "makes" : "make",
-      counted(summary.calls, "calls"), counted_iterations(input), ranks == 1 ? "puts" : "put", to_text(all),
+      counted(summary.calls, "calls"),
+      input.training && input.trace().provenance.source == Source::predicted ? "an iteration"
+                                                                             : counted_iterations(input),
+      ranks == 1 ? "puts" : "put", to_text(all),
       is_wire ? "on the wire" : "into messages");
   if (const LargestLabel largest = largest_label(input.trace(), summary.rows, is_wire);
       largest.bytes.value > 0) {
@@ -148,19 +151,19 @@ std::string volume_sentence(const FigureInput& input) {
   return text + ".";
 }
 
-/// "Calls take 40.0 % of the ranks' time (overlaps counted once), 12.0 % with nothing computed meanwhile; most of
-/// it all_reduce, 30.0 %."
+/// "Calls take 40.0 % of the ranks' time (overlaps counted once), 12.0 % with nothing computed meanwhile;
+/// all_reduce alone 30.0 %."
 std::string time_sentence(const FigureInput& input) {
   const OverlapTotals& totals = *input.overlap;
   const BusyTotal all = busy_total(totals);
-  std::string text = fmt::format("Calls take {} of the ranks' time, overlaps counted once",
+  std::string text = fmt::format("Calls take {} of the ranks' time (overlaps counted once)",
                                  percent(all.time.total.count(), all.span.count()));
   if (all.knows_exposed && input.trace().provenance.progress != false) {
     text += fmt::format(", {} with nothing computed meanwhile", percent(all.exposed.count(), all.span.count()));
   }
   if (!totals.by_op.empty()) {
     const OverlapTotal& most = totals.by_op.front();
-    text += fmt::format("; most of it {}, {}", op_text(input.trace(), most.kind, most.name),
+    text += fmt::format("; {} alone {}", op_text(input.trace(), most.kind, most.name),
                         percent(most.time.total.count(), all.span.count()));
   }
   return text + ".";

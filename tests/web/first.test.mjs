@@ -87,7 +87,7 @@ test("a prediction says first what was predicted", async () => {
       .map((each) => each.id || each.className);
   });
   assert.deepEqual(order, ["verdict", "configuration"]);
-  assert.match((await texts(page, ".verdict p"))[0], /^16 ranks make [\d,]+ calls in iteration \d and put /);
+  assert.match((await texts(page, ".verdict p"))[0], /^16 ranks make [\d,]+ calls in an iteration and put /);
   const said = await facts(page);
   assert.equal(said.parameters, "1,414,647,808"); // of the paper's model, counted by tensors
   assert.equal(said.layout, "16 ranks = dp 16 × tp 1 × pp 1, cp 1, ep 1");
@@ -156,11 +156,13 @@ test("the filter leaves one op, or one axis, in tables and charts, and lets all 
   const groups = path.join(directory, "groups.yaml");
   writeFileSync(
     groups,
-    `framework: deepspeed
+    `framework: commlens
 ranks: 4
+precision: fp32
 model: {family: gpt, layers: 2, hidden: 64, heads: 4, sequence: 32, vocab: 256}
-layout: {tensor: 2}
-deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
+layout: {pipeline: 1, tensor: 2}
+micro_batch: 1
+micro_batches: 1
 `,
   );
   const { page, said, close } = await opened(
@@ -356,7 +358,7 @@ test("what simulate has written says first the time, its interval, MFU and what 
   const said = await texts(page, ".verdict p");
   assert.match(
     said[0],
-    /^An iteration takes [\d.]+ m?s \([\d.]+ m?s to [\d.]+ m?s\) \(90 % interval\), [\d.]+\s% MFU/,
+    /^An iteration takes [\d.]+ m?s \([\d.]+ m?s to [\d.]+ m?s\) \(90\s% interval\), [\d.]+\s% MFU/,
   );
   assert.match(said[1], /Times of kernels: .+; of calls: /);
   await close();
@@ -367,7 +369,7 @@ test("what simulate has written says first the time, its interval, MFU and what 
   );
   assert.match(
     (await facts(other.page)).job,
-    /an iteration takes .+ \(90 % interval .+\), .+ MFU; kernels: /,
+    /an iteration takes .+ \(90\s% interval .+\), .+ MFU; kernels: /,
   );
   await other.close();
 });
@@ -395,7 +397,7 @@ test("what search has found says first the fastest layout", async () => {
   const { page, close } = await opened(browser, report("found", json));
   assert.match(
     (await texts(page, ".verdict p"))[0],
-    /^Fastest of [\d,]+ layouts that fit: .+ \(90 % interval\), .+ MFU/,
+    /^Fastest of [\d,]+ layouts that fit: .+ \(90\s% interval\), .+ MFU/,
   );
   assert.match((await facts(page)).machine, /^16 devices of dgx_h100/);
   await close();

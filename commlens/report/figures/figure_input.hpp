@@ -71,7 +71,7 @@ struct FigureInput {
   std::string not_advised;                 // why `advice` is absent
   std::vector<JobEquation> equations;      // of a predicted job
   std::vector<std::string> unverified;     // settings of predictions whose rules were never measured
-  std::vector<InputFacts> facts;           // of each trace and configuration, the subject first
+  std::vector<InputFacts> facts;           // of each input, configurations first
 
   const Trace& trace() const { return *subject.trace; }
   /// Of what figures of volumes count.

@@ -137,7 +137,7 @@ TEST(Verdict, OfAPredictionSaysWhatDominates) {
   const Trace trace = with_initialisation(Source::predicted);
   const ReportVerdict verdict = verdict_of(input_of(trace));
   EXPECT_EQ(verdict.tone, ReportVerdict::Tone::neutral);
-  EXPECT_EQ(verdict.sentences, (Lines{"2 ranks make 4 calls in iteration 1 and put 16.00 KiB on the wire; "
+  EXPECT_EQ(verdict.sentences, (Lines{"2 ranks make 4 calls in an iteration and put 16.00 KiB on the wire; "
                                       "all_reduce dp x2 is 100.0 % of it."}));
 }
 
@@ -145,7 +145,7 @@ TEST(Verdict, OfTimesSaysWhatTheyGoTo) {
   const Trace trace = overlapping();
   const ReportVerdict verdict = verdict_of(input_of(trace));
   EXPECT_EQ(verdict.sentences.back(),
-            "Calls take 100.0 % of the ranks' time, overlaps counted once; most of it all_reduce, 66.7 %.");
+            "Calls take 100.0 % of the ranks' time (overlaps counted once); all_reduce alone 66.7 %.");
 }
 
 TEST(Verdict, OfTwoEqualSidesIsGood) {

@@ -54,7 +54,8 @@ std::map<std::pair<CommKind, std::string>, LabelSums> sums_by_label(const Trace&
   SummaryOptions options;
   options.iterations = of.iterations;
   for (const SummaryRow& row : summary_rows(trace, options)) {
-    const std::string label = call_label(trace, row.kind, row.name, Axis::unknown, row.group_size);
+    const Axis axis = row.group_size == 1 ? Axis::self : Axis::unknown;
+    const std::string label = call_label(trace, row.kind, row.name, axis, row.group_size);
     LabelSums& sums = labels[{row.kind, label}];
     sums.op = op_text(trace, row.kind, row.name);
     sums.calls = saturating_sum(sums.calls, row.calls);
@@ -119,6 +120,7 @@ FigureResult runs_figure(const FigureInput& input) {
                        "calls_per_iteration_all_ranks", "time_ns_per_iteration_all_ranks"}));
   std::int64_t without_wire = 0;
   bool all_know = true;
+  bool has_time = false;
   SummaryOptions options;
   options.iterations = input.iterations;
   const std::vector<std::string> names = run_names(input);
@@ -127,6 +129,7 @@ FigureResult runs_figure(const FigureInput& input) {
     const Summary summary = summarise(*run.trace, options);
     const std::optional<IterationCount> of = iteration_count(*run.trace, input.iterations);
     all_know = all_know && of;
+    has_time = has_time || summary.time;
     table.add(concatenated(
         std::vector<Cell>{names[at], name_of(run.trace->provenance.source), summary.ranks,
                           summary.iterations.size(), summary.calls, summary.message,
@@ -145,9 +148,10 @@ FigureResult runs_figure(const FigureInput& input) {
                : " and the iterations shown, since not all say which iteration a call is of");
   figure.columns = figure_columns(table);
   const std::string of = all_know ? "_per_iteration_all_ranks" : "_all_ranks";
-  const std::vector<std::string> toggles = {
-      "message_bytes" + of, "wire_bytes" + of, "calls" + of,
-      all_know ? "time_ns_per_iteration_all_ranks" : "time_ns_all_ranks"};
+  std::vector<std::string> toggles = {"message_bytes" + of, "wire_bytes" + of, "calls" + of};
+  if (has_time) {
+    toggles.emplace_back(all_know ? "time_ns_per_iteration_all_ranks" : "time_ns_all_ranks");
+  }
   figure.options = {{"category", std::string("trace")}, {"value", toggles.front()}, {"toggles", toggles}};
   if (without_wire > 0) {
     figure.notes.push_back(fmt::format("Wire bytes are without {}, of which they are not known.",
