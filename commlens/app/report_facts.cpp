@@ -18,10 +18,11 @@ std::string count_text(std::int64_t count, const std::string& one, const std::st
 }
 
 std::string model_fact(const ModelConfig& model) {
-  return fmt::format("{}: {}, hidden {}, {}, vocabulary {}{}", model.name.empty() ? "model" : model.name,
-                     count_text(model.layers, "layer", "layers"), with_commas(model.hidden),
-                     count_text(model.heads, "head", "heads"), with_commas(model.vocab),
-                     model.experts > 0 ? fmt::format(", {} experts, top {}", model.experts, model.top_k) : "");
+  return fmt::format(
+      "{}: {}, hidden {}, {}, vocabulary {}{}", model.name.empty() ? "model" : model.name,
+      count_text(model.layers, "layer", "layers"), with_commas(model.hidden),
+      count_text(model.heads, "head", "heads"), with_commas(model.vocab),
+      model.experts > 0 ? fmt::format(", {} experts, top {}", model.experts, model.top_k) : "");
 }
 
 std::string layout_fact(const Job& job) {
@@ -39,11 +40,11 @@ std::string layout_fact(const Job& job) {
 
 std::string batch_fact(const Job& job) {
   const std::int64_t sequences = sequences_per_iteration(job);
-  return fmt::format("global {} ({} tokens) = micro-batch {} × {} × {} replicas", with_commas(sequences),
-                     with_commas(sequences * job.model.sequence), job.train.micro_batch,
-                     count_text(job.train.micro_batches, "micro-batch", "micro-batches"),
-                     with_commas(sequences / std::max<std::int64_t>(
-                                                 1, job.train.micro_batch * job.train.micro_batches)));
+  return fmt::format(
+      "global {} ({} tokens) = micro-batch {} × {} × {} replicas", with_commas(sequences),
+      with_commas(sequences * job.model.sequence), job.train.micro_batch,
+      count_text(job.train.micro_batches, "micro-batch", "micro-batches"),
+      with_commas(sequences / std::max<std::int64_t>(1, job.train.micro_batch * job.train.micro_batches)));
 }
 
 /// "20.1 GiB of a rank of stage 0, the fullest; 18.0 GiB of stage 3, the emptiest".
@@ -62,8 +63,9 @@ std::string memory_fact(const Job& job) {
     emptiest = memory.back() < memory[static_cast<std::size_t>(emptiest)] ? stage : emptiest;
   }
   const auto of = [&](std::int64_t stage) { return to_text(memory[static_cast<std::size_t>(stage)]); };
-  return fmt::format("{} on ranks of pipeline stage {}, the fullest; {} of stage {}, the emptiest (estimated)",
-                     of(fullest), fullest, of(emptiest), emptiest);
+  return fmt::format(
+      "{} on ranks of pipeline stage {}, the fullest; {} of stage {}, the emptiest (estimated)", of(fullest),
+      fullest, of(emptiest), emptiest);
 }
 
 std::string flops_fact(const Job& job, Flops per_rank) {
@@ -103,8 +105,8 @@ Facts trace_facts(const Trace& trace) {
   if (!provenance.framework.empty()) {
     facts.emplace_back("rules", provenance.framework);
   }
-  std::string ranks = count_text(trace.groups.mesh() ? trace.groups.mesh()->ranks() : trace.job_ranks(), "rank",
-                                 "ranks");
+  std::string ranks =
+      count_text(trace.groups.mesh() ? trace.groups.mesh()->ranks() : trace.job_ranks(), "rank", "ranks");
   if (trace.groups.mesh()) {
     std::vector<std::string> axes;
     for (const MeshAxis& axis : trace.groups.mesh()->dense().axes()) {

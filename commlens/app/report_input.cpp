@@ -309,6 +309,25 @@ Result<void> check_results_alone(const ReportRequest& request) {
   return {};
 }
 
+/// Names and settings of all inputs: the subject of the report comes first, of settings those of
+/// configurations.
+void add_inputs(ReportMaterial& material, const Side& subject) {
+  FigureInput& input = material.input;
+  std::vector<std::pair<bool, InputFacts>> facts;
+  input.all.clear();
+  for (const Side& side : material.sides) {
+    input.all.push_back(named(side, material.sides));
+    facts.emplace_back(side.is_config(), InputFacts{input.all.back().name, facts_of(side)});
+    input.unverified.insert(input.unverified.end(), side.unverified.begin(), side.unverified.end());
+  }
+  std::stable_partition(input.all.begin(), input.all.end(),
+                        [&](const NamedTrace& run) { return run.trace == &subject.trace; });
+  std::stable_partition(facts.begin(), facts.end(), [](const auto& of) { return of.first; });
+  for (auto& [is_config, of] : facts) {
+    input.facts.push_back(std::move(of));
+  }
+}
+
 /// Of traces and configurations, at least one.
 Result<std::unique_ptr<ReportMaterial>> trace_material(const ReportRequest& request) {
   const std::optional<IterationRange>& range = request.iterations;
@@ -343,28 +362,13 @@ Result<std::unique_ptr<ReportMaterial>> trace_material(const ReportRequest& requ
   }
   const Task task(request.events, "counting calls", 0);
   name_axes_of_traces(*material);
-  material->input = figure_input(named(subject, material->sides), range, request.ranks_per_node, subject.steady);
+  material->input =
+      figure_input(named(subject, material->sides), range, request.ranks_per_node, subject.steady);
   if (range && material->input.summary.calls == 0 && !subject.trace.streams.empty()) {
     return failure(
         fmt::format("--iteration {}: {} has no calls in them", range_text(*range), subject.argument));
   }
-  material->input.all.clear();
-  std::vector<std::pair<bool, InputFacts>> facts;  // of configurations first
-  for (const Side& side : material->sides) {
-    material->input.all.push_back(named(side, material->sides));
-    facts.push_back({side.is_config(), {material->input.all.back().name, facts_of(side)}});
-    material->input.unverified.insert(material->input.unverified.end(), side.unverified.begin(),
-                                      side.unverified.end());
-  }
-  // The subject of the report comes first.
-  const auto at = &subject - material->sides.data();
-  std::rotate(material->input.all.begin(), material->input.all.begin() + at,
-              material->input.all.begin() + at + 1);
-  std::stable_sort(facts.begin(), facts.end(),
-                   [](const auto& a, const auto& b) { return a.first && !b.first; });
-  for (auto& [is_config, input_facts] : facts) {
-    material->input.facts.push_back(std::move(input_facts));
-  }
+  add_inputs(*material, subject);
   material->input.compared = std::move(outcome.compared);
   material->input.not_compared = std::move(outcome.not_compared);
   add_job(*material);

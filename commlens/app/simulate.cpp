@@ -74,12 +74,12 @@ void write_trace_of(const SimulateRequest& request, SimulatedJob& result) {
   Provenance& provenance = result.simulation.trace.provenance;
   provenance.producer = fmt::format("commlens {}", k_version);
   provenance.framework = result.framework;
-  provenance.description =
-      fmt::format("{}, {}, on {} ({}), {}; an iteration takes {} (90 % interval {} to {}), {} MFU; kernels: {}",
-                  parameters_text(result.job.model), layout_text(result.job), result.machine.name,
-                  result.machine.title, result.simulation.library, seconds_text(result.simulation.seconds.value),
-                  seconds_text(result.simulation.seconds.low), seconds_text(result.simulation.seconds.high),
-                  share_text(result.simulation.mfu.value), result.simulation.compute_provenance);
+  provenance.description = fmt::format(
+      "{}, {}, on {} ({}), {}; an iteration takes {} (90 % interval {} to {}), {} MFU; kernels: {}",
+      parameters_text(result.job.model), layout_text(result.job), result.machine.name, result.machine.title,
+      result.simulation.library, seconds_text(result.simulation.seconds.value),
+      seconds_text(result.simulation.seconds.low), seconds_text(result.simulation.seconds.high),
+      share_text(result.simulation.mfu.value), result.simulation.compute_provenance);
   write_trace(result.simulation.trace, request.trace);
 }
 

@@ -76,7 +76,8 @@ void append_figure(std::string& out, const Figure& figure) {
   const std::string title = html_text(figure.title);
   out += fmt::format("<div class=\"block\">\n<h3 id=\"{}\">{}</h3>\n<figure class=\"figure\"{}>\n", figure.id,
                      title, has_chart ? fmt::format(" data-figure=\"{}\"", figure.id) : "");
-  out += figure.caption.empty() ? "" : fmt::format("<figcaption>{}</figcaption>\n", html_text(figure.caption));
+  out +=
+      figure.caption.empty() ? "" : fmt::format("<figcaption>{}</figcaption>\n", html_text(figure.caption));
   if (has_chart) {
     out += fmt::format(
         "<div class=\"chart\" role=\"img\" aria-label=\"{}: chart of the table below\"></div>\n", title);
@@ -116,8 +117,7 @@ std::vector<Section> sections_of(const std::vector<MadeFigure>& figures) {
 void append_contents(std::string& out, const std::vector<Section>& sections) {
   out += "<nav class=\"toc\" aria-label=\"Contents\">\n<ul>\n";
   for (const Section& section : sections) {
-    out +=
-        fmt::format("<li><a href=\"#{}\">{}</a>", anchor_of(section.title), html_text(section.title));
+    out += fmt::format("<li><a href=\"#{}\">{}</a>", anchor_of(section.title), html_text(section.title));
     if (section.figures.size() == 1 && section.figures.front()->entry->title == section.title) {
       out += "</li>\n";
       continue;

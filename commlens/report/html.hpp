@@ -13,8 +13,8 @@ namespace commlens {
 /// Texts above and below the figures.
 struct ReportHead {
   std::string title;
-  std::string subtitle;  // one line
-  std::string producer;  // "commlens 0.1.0"
+  std::string subtitle;        // one line
+  std::string producer;        // "commlens 0.1.0"
   ReportVerdict verdict = {};  // the first block
 };
 

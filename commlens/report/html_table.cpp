@@ -46,9 +46,10 @@ void append_row(std::string& out, const Figure& figure, std::size_t row) {
       continue;
     }
     const std::string cell = html_text(column.cell(row));
-    out += is_first ? fmt::format("<th scope=\"row\"{}{}>{}</th>", is_number(column) ? "" : class_of(column, cell),
-                                  value_attribute(column, row), cell)
-                    : fmt::format("<td{}{}>{}</td>", class_of(column, cell), value_attribute(column, row), cell);
+    out += is_first
+               ? fmt::format("<th scope=\"row\"{}{}>{}</th>", is_number(column) ? "" : class_of(column, cell),
+                             value_attribute(column, row), cell)
+               : fmt::format("<td{}{}>{}</td>", class_of(column, cell), value_attribute(column, row), cell);
     is_first = false;
   }
   out += "</tr>\n";
@@ -61,8 +62,8 @@ struct SettingsOfTraces {
   std::map<std::pair<std::string, std::size_t>, std::string> values;  // by setting and place of the trace
 };
 
-/// Of columns `what` and `value` for one trace, or `trace`, `what` and `value`. Rows of a trace stand together,
-/// and begin with a setting again where traces have the same name.
+/// Of columns `what` and `value` for one trace, or `trace`, `what` and `value`. Rows of a trace stand
+/// together, and begin with a setting again where traces have the same name.
 SettingsOfTraces settings_of(const Figure& figure) {
   const std::size_t first = figure.columns.size() - 2;
   const auto text_at = [&](std::size_t column, std::size_t row) { return figure.columns[column].cell(row); };

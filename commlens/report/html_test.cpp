@@ -149,7 +149,8 @@ Figure facts_of_inputs(const std::vector<std::array<std::string, 3>>& rows) {
   Figure figure;
   figure.id = "configuration";
   figure.title = "Configuration";
-  figure.columns = {text_column("trace", "trace"), text_column("what", "what"), text_column("value", "value")};
+  figure.columns = {text_column("trace", "trace"), text_column("what", "what"),
+                    text_column("value", "value")};
   for (const std::array<std::string, 3>& row : rows) {
     for (std::size_t at = 0; at < row.size(); ++at) {
       texts(figure.columns[at]).add(row[at]);
@@ -160,7 +161,8 @@ Figure facts_of_inputs(const std::vector<std::array<std::string, 3>>& rows) {
 }
 
 TEST(ReportHtml, SettingsOfOneInputAreAList) {
-  const std::string html = page({{&k_table, facts_of_inputs({{"a", "layout", "dp 2"}, {"a", "batch", "4"}})}});
+  const std::string html =
+      page({{&k_table, facts_of_inputs({{"a", "layout", "dp 2"}, {"a", "batch", "4"}})}});
   EXPECT_NE(html.find("<div><dt>layout</dt><dd>dp 2</dd></div>\n<div><dt>batch</dt><dd>4</dd></div>"),
             std::string::npos);
 }
@@ -188,8 +190,9 @@ TEST(ReportHtml, RowsSayTheirOpAndWhatTheySortBy) {
 
 TEST(HtmlText, ReplacesEveryCharacterThatTurnsTheDirection) {
   for (const char* const turning : {"\u061C", "\u200E", "\u200F", "\u202A", "\u202E", "\u2066", "\u2069"}) {
-    EXPECT_EQ(html_text(std::string("a") + turning + "b"), "a\xef\xbf\xbd"
-                                                           "b");
+    EXPECT_EQ(html_text(std::string("a") + turning + "b"),
+              "a\xef\xbf\xbd"
+              "b");
   }
 }
 

@@ -70,9 +70,9 @@ void add_comparison(const ComparedTraces& compared, ReportVerdict& verdict) {
                        counted(logged.iterations, "iterations"));
   }
   verdict.tone = is_equal ? ReportVerdict::Tone::good : ReportVerdict::Tone::bad;
-  verdict.sentences.push_back(as_sentence(line) +
-                              fmt::format(" A is {}, B is {}.", printable(compared.a.name),
-                                          printable(compared.b.name)));
+  verdict.sentences.push_back(as_sentence(line) + fmt::format(" A is {}, B is {}.",
+                                                              printable(compared.a.name),
+                                                              printable(compared.b.name)));
   if (!is_equal && compared.explanation) {
     if (const std::string cause = largest_cause(*compared.explanation); !cause.empty()) {
       verdict.sentences.push_back(cause);
@@ -92,19 +92,20 @@ void add_extremes(const FigureInput& input, ReportVerdict& verdict) {
       SummaryOptions options;
       options.iterations = of->iterations;
       const Summary summary = summarise(*run.trace, options);
-      runs.push_back({printable(run.name), static_cast<double>(summary.wire.value) /
-                                               static_cast<double>(of->count)});
+      runs.push_back(
+          {printable(run.name), static_cast<double>(summary.wire.value) / static_cast<double>(of->count)});
     }
   }
   if (runs.size() < 2) {
     return;
   }
-  const auto [least, most] = std::minmax_element(
-      runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.wire < b.wire; });
+  const auto [least, most] = std::minmax_element(runs.begin(), runs.end(),
+                                                 [](const Run& a, const Run& b) { return a.wire < b.wire; });
   const auto bytes = [](const Run& run) { return to_text(Bytes{static_cast<std::int64_t>(run.wire)}); };
   verdict.sentences.push_back(
       least->wire == most->wire
-          ? fmt::format("Of {} inputs an iteration puts the same on the wire, {}.", input.all.size(), bytes(*most))
+          ? fmt::format("Of {} inputs an iteration puts the same on the wire, {}.", input.all.size(),
+                        bytes(*most))
           : fmt::format("Of {} inputs an iteration of {} puts most on the wire, {}, and one of {} least, {}.",
                         input.all.size(), most->name, bytes(*most), least->name, bytes(*least)));
 }
@@ -142,8 +143,7 @@ std::string volume_sentence(const FigureInput& input) {
       counted(summary.calls, "calls"),
       input.training && input.trace().provenance.source == Source::predicted ? "an iteration"
                                                                              : counted_iterations(input),
-      ranks == 1 ? "puts" : "put", to_text(all),
-      is_wire ? "on the wire" : "into messages");
+      ranks == 1 ? "puts" : "put", to_text(all), is_wire ? "on the wire" : "into messages");
   if (const LargestLabel largest = largest_label(input.trace(), summary.rows, is_wire);
       largest.bytes.value > 0) {
     text += fmt::format("; {} is {} of it", largest.label, percent(largest.bytes.value, all.value));
@@ -159,7 +159,8 @@ std::string time_sentence(const FigureInput& input) {
   std::string text = fmt::format("Calls take {} of the ranks' time (overlaps counted once)",
                                  percent(all.time.total.count(), all.span.count()));
   if (all.knows_exposed && input.trace().provenance.progress != false) {
-    text += fmt::format(", {} with nothing computed meanwhile", percent(all.exposed.count(), all.span.count()));
+    text +=
+        fmt::format(", {} with nothing computed meanwhile", percent(all.exposed.count(), all.span.count()));
   }
   if (!totals.by_op.empty()) {
     const OverlapTotal& most = totals.by_op.front();
@@ -216,15 +217,16 @@ void add_simulated(const SimulatedIteration& run, ReportVerdict& verdict) {
     text = fmt::format("Most exposed: {} {}, {}. ", printable(most->op), printable(most->axis),
                        percent_of(most->exposed.value / run.seconds.value));
   }
-  verdict.sentences.push_back(text + fmt::format("Times of kernels: {}{}{}.", printable(run.kernels),
-                                                 sources.empty() ? "" : "; of calls: ",
-                                                 fmt::join(sources, ", ")));
+  verdict.sentences.push_back(text +
+                              fmt::format("Times of kernels: {}{}{}.", printable(run.kernels),
+                                          sources.empty() ? "" : "; of calls: ", fmt::join(sources, ", ")));
 }
 
 void add_layouts(const FoundLayouts& found, ReportVerdict& verdict) {
   const FoundLayout& first = found.fastest.front();
   verdict.sentences.push_back(fmt::format(
-      "Fastest of {} layouts that fit: {}, {} an iteration (90 % interval), {} MFU; {} equal to it within the "
+      "Fastest of {} layouts that fit: {}, {} an iteration (90 % interval), {} MFU; {} equal to it within "
+      "the "
       "error. Times: {}.",
       with_commas(found.fitting), printable(first.text), seconds_with_interval(first.seconds),
       percent_of(first.mfu), found.equal <= 1 ? "none is" : with_commas(found.equal - 1) + " others are",

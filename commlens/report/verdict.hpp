@@ -7,8 +7,8 @@
 
 namespace commlens {
 
-/// What a report says first: whether two sides are equal, who is late, what dominates; with numbers, in one or
-/// two sentences for each thing that was given.
+/// What a report says first: whether two sides are equal, who is late, what dominates; with numbers, in one
+/// or two sentences for each thing that was given.
 struct ReportVerdict {
   enum class Tone : std::uint8_t { neutral, good, bad };
   Tone tone = Tone::neutral;  // good: equal; bad: different, or a rank is slow

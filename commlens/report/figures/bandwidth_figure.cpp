@@ -32,9 +32,8 @@ FigureResult bandwidth_figure(const FigureInput& input) {
   }
   Figure figure;
   if (rows.size() > k_most_points) {
-    std::stable_sort(rows.begin(), rows.end(), [](const SummaryRow& a, const SummaryRow& b) {
-      return a.time->total > b.time->total;
-    });
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const SummaryRow& a, const SummaryRow& b) { return a.time->total > b.time->total; });
     figure.notes.push_back(fmt::format("The {} of {} sizes that take most time are shown.", k_most_points,
                                        with_commas(std::ssize(rows))));
     rows.resize(k_most_points);
@@ -47,13 +46,14 @@ FigureResult bandwidth_figure(const FigureInput& input) {
                        Column{"bus_bandwidth_bytes_per_s", "bus bandwidth"},
                        Column{"algorithm_bandwidth_bytes_per_s", "algorithm bandwidth"}, "op", "axis"}));
   for (const SummaryRow& row : rows) {
-    table.add({call_label(input.trace(), row.kind, row.name, row.axis, row.group_size), row.largest, row.calls,
-               row.time->p50, row.bus_bandwidth, row.algorithm_bandwidth,
+    table.add({call_label(input.trace(), row.kind, row.name, row.axis, row.group_size), row.largest,
+               row.calls, row.time->p50, row.bus_bandwidth, row.algorithm_bandwidth,
                op_text(input.trace(), row.kind, row.name), name_of(row.axis)});
   }
   figure.kind = FigureKind::scatter;
   figure.caption = fmt::format(
-      "Bus bandwidth of the calls of each exact message size, over all ranks and {}: their bytes over the sum of "
+      "Bus bandwidth of the calls of each exact message size, over all ranks and {}: their bytes over the "
+      "sum of "
       "their times, waiting for later ranks included. Comparable with a link's and with nccl-tests' busbw.",
       counted_iterations(input));
   if (input.trace().provenance.averaged_times) {

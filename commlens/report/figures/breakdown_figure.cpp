@@ -23,12 +23,12 @@ struct Parts {
 
 Parts parts_of(const FigureInput& input, const std::vector<SummaryRow>& rows) {
   const auto any = [&](auto has) { return std::any_of(rows.begin(), rows.end(), has); };
-  return {.wire =
-              !is_printed_log(input.trace()) && any([](const SummaryRow& row) { return row.knows_wire(); }),
-          .node = input.ranks_per_node > 0 &&
-                  any([](const SummaryRow& row) { return row.knows_wire_inter_node(); }),
-          .time = any([](const SummaryRow& row) { return row.time.has_value(); }),
-          .quantiles = any([](const SummaryRow& row) { return row.time && row.time->p50; })};
+  return {
+      .wire = !is_printed_log(input.trace()) && any([](const SummaryRow& row) { return row.knows_wire(); }),
+      .node =
+          input.ranks_per_node > 0 && any([](const SummaryRow& row) { return row.knows_wire_inter_node(); }),
+      .time = any([](const SummaryRow& row) { return row.time.has_value(); }),
+      .quantiles = any([](const SummaryRow& row) { return row.time && row.time->p50; })};
 }
 
 /// Those columns of the summary's table that the trace has values for.
@@ -68,7 +68,8 @@ Figure breakdown_of(const FigureInput& input, const std::vector<SummaryRow>& row
   Figure figure;
   figure.kind = FigureKind::bars;
   figure.caption = fmt::format(
-      "Calls and bytes of each op on each kind of group, summed over all ranks and {}. Message bytes are what "
+      "Calls and bytes of each op on each kind of group, summed over all ranks and {}. Message bytes are "
+      "what "
       "the framework asked for, wire bytes what a bandwidth-optimal algorithm makes the ranks send.",
       which);
   figure.columns = columns_of(input, rows, parts);

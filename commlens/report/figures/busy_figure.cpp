@@ -22,8 +22,8 @@ void add_busy(Table& table, const BusyPart& part, const CommunicationTime& time,
               std::chrono::nanoseconds whole) {
   for (const auto& [which, spent] :
        {std::pair("added up", time.sum), std::pair("overlaps counted once", time.total)}) {
-    table.add({part.label, which, time.calls, spent, share_cell(spent.count(), whole.count()), part.op,
-               part.axis});
+    table.add(
+        {part.label, which, time.calls, spent, share_cell(spent.count(), whole.count()), part.op, part.axis});
   }
 }
 
@@ -35,8 +35,7 @@ BusyTotal busy_total(const OverlapTotals& totals) {
   for (const OverlapTotal& rank : totals.by_rank) {
     const std::int64_t alike = rank.ranks.count();
     const auto add = [&](std::chrono::nanoseconds& into, std::chrono::nanoseconds spent) {
-      into = std::chrono::nanoseconds(
-          saturating_sum(into.count(), saturating_product(spent.count(), alike)));
+      into = std::chrono::nanoseconds(saturating_sum(into.count(), saturating_product(spent.count(), alike)));
     };
     all.time.calls = saturating_sum(all.time.calls, saturating_product(rank.time.calls, alike));
     add(all.time.sum, rank.time.sum);
@@ -57,10 +56,10 @@ FigureResult busy_figure(const FigureInput& input) {
     return no_figure("no call of the iterations shown has a time");
   }
   const BusyTotal all = busy_total(totals);
-  Table table(columns({Column{"part", "calls of"}, Column{"which", "durations"},
-                       Column{"calls_all_ranks", "calls, all ranks"},
-                       Column{"time_ns_all_ranks", "time, all ranks"},
-                       Column{"share_of_time", "of the ranks' time"}, "op", "axis"}));
+  Table table(
+      columns({Column{"part", "calls of"}, Column{"which", "durations"},
+               Column{"calls_all_ranks", "calls, all ranks"}, Column{"time_ns_all_ranks", "time, all ranks"},
+               Column{"share_of_time", "of the ranks' time"}, "op", "axis"}));
   for (const OverlapTotal& row : totals.by_op) {
     const std::string op = op_text(input.trace(), row.kind, row.name);
     add_busy(table, {op, op, ""}, row.time, all.span);
@@ -75,8 +74,10 @@ FigureResult busy_figure(const FigureInput& input) {
   Figure figure;
   figure.kind = FigureKind::bars;
   figure.caption = fmt::format(
-      "Calls of a rank that are under way at the same time overlap: added up, their durations are more than the "
-      "time that passes. Added up all calls take {}; with what overlaps counted once {}, which is {} of the {} "
+      "Calls of a rank that are under way at the same time overlap: added up, their durations are more than "
+      "the "
+      "time that passes. Added up all calls take {}; with what overlaps counted once {}, which is {} of the "
+      "{} "
       "from the first start to the last end of the iterations, all ranks together.",
       time_text(static_cast<double>(all.time.sum.count())),
       time_text(static_cast<double>(all.time.total.count())),

@@ -84,8 +84,8 @@ FigureInput figure_input(NamedTrace subject, std::optional<std::pair<Iteration, 
                          std::int64_t ranks_per_node, std::optional<Iteration> steady = {});
 
 /// The iterations that count as an iteration of training where a trace has initialisation apart, first and
-/// last: of a prediction `steady` (else its last one), of others all. Absent where initialisation is not apart
-/// or an iteration is not known. `iterations`: those that the trace has.
+/// last: of a prediction `steady` (else its last one), of others all. Absent where initialisation is not
+/// apart or an iteration is not known. `iterations`: those that the trace has.
 std::optional<std::pair<Iteration, Iteration>> training_of(const Trace& trace,
                                                            const std::vector<Iteration>& iterations,
                                                            std::optional<Iteration> steady = {});

@@ -30,8 +30,8 @@ Trace with_initialisation(Source source) {
   return trace;
 }
 
-/// Two calls of one rank at the same time: 0 to 100 and 50 to 150 ns, of 1,000 bytes in groups of 2; a span of
-/// 150 ns.
+/// Two calls of one rank at the same time: 0 to 100 and 50 to 150 ns, of 1,000 bytes in groups of 2; a span
+/// of 150 ns.
 Trace overlapping() {
   Trace trace;
   CommOp op;
@@ -76,10 +76,11 @@ Lines column(const Figure& figure, std::string_view name) {
 TEST(TotalsFigure, KeepsInitialisationApartFromAnIteration) {
   const Trace trace = with_initialisation(Source::recorded);
   const Figure figure = made(input_of(trace), "totals");
-  EXPECT_EQ(column(figure, "part"), (Lines{"one iteration, the mean of 2 iterations (0 to 1)", "initialisation",
-                                           "everything shown"}));
+  EXPECT_EQ(column(figure, "part"), (Lines{"one iteration, the mean of 2 iterations (0 to 1)",
+                                           "initialisation", "everything shown"}));
   EXPECT_EQ(column(figure, "calls_all_ranks"), (Lines{"4", "2", "10"}));
-  EXPECT_EQ(column(figure, "message_bytes_all_ranks"), (Lines{"16384", "800", "33568"}));  // 4 x 4096; 2 x 400
+  EXPECT_EQ(column(figure, "message_bytes_all_ranks"),
+            (Lines{"16384", "800", "33568"}));  // 4 x 4096; 2 x 400
   // 2 m (n-1)/n = m for n = 2: each of the two ranks sends half of that.
   EXPECT_EQ(column(figure, "wire_bytes_mean_per_rank"), (Lines{"8192", "400", "16784"}));
 }

@@ -150,7 +150,8 @@ class Traffic {
   TrafficCells cells_;
 };
 
-Figure matrix_of(const TrafficCells& cells, std::int64_t block, std::int64_t ranks, const std::string& which) {
+Figure matrix_of(const TrafficCells& cells, std::int64_t block, std::int64_t ranks,
+                 const std::string& which) {
   Table table(
       columns({Column{"source_rank", block == 1 ? "from rank" : "from first rank"},
                Column{"destination_rank", block == 1 ? "to rank" : "to first rank"}, "wire_bytes_of_pair"}));
@@ -166,7 +167,8 @@ Figure matrix_of(const TrafficCells& cells, std::int64_t block, std::int64_t ran
       "Wire bytes that each rank sends to each other, over {}. A send goes where it says. For collectives a "
       "bandwidth-optimal algorithm is assumed, because a trace does not record the one that ran: a ring "
       "through the members in ascending order for all_reduce, all_gather, reduce_scatter, broadcast and "
-      "reduce (of these two the mean over the members), and equal parts to every other member for all_to_all. "
+      "reduce (of these two the mean over the members), and equal parts to every other member for "
+      "all_to_all. "
       "Pairs that exchange nothing are skipped; those that exchange most come first.",
       which);
   figure.columns = figure_columns(table);

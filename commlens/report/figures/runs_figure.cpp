@@ -86,14 +86,14 @@ std::optional<IterationCount> iteration_count(const Trace& trace,
                                               const std::optional<std::pair<Iteration, Iteration>>& shown) {
   std::vector<Iteration> iterations = trace.iterations();
   if (shown) {
-    std::erase_if(iterations, [&](Iteration iteration) {
-      return iteration < shown->first || iteration > shown->second;
-    });
+    std::erase_if(iterations,
+                  [&](Iteration iteration) { return iteration < shown->first || iteration > shown->second; });
   }
-  const bool has_unknown = std::any_of(trace.streams.begin(), trace.streams.end(), [](const RankStream& stream) {
-    return std::any_of(stream.events.begin(), stream.events.end(),
-                       [](const CommEvent& event) { return event.iteration == k_unknown_iteration; });
-  });
+  const bool has_unknown =
+      std::any_of(trace.streams.begin(), trace.streams.end(), [](const RankStream& stream) {
+        return std::any_of(stream.events.begin(), stream.events.end(),
+                           [](const CommEvent& event) { return event.iteration == k_unknown_iteration; });
+      });
   if (iterations.empty() || has_unknown) {
     return std::nullopt;
   }
@@ -130,19 +130,19 @@ FigureResult runs_figure(const FigureInput& input) {
     const std::optional<IterationCount> of = iteration_count(*run.trace, input.iterations);
     all_know = all_know && of;
     has_time = has_time || summary.time;
-    table.add(concatenated(
-        std::vector<Cell>{names[at], name_of(run.trace->provenance.source), summary.ranks,
-                          summary.iterations.size(), summary.calls, summary.message,
-                          knows_wire(summary) ? Cell(summary.wire) : Cell(),
-                          summary.time ? Cell(summary.time->total) : Cell(),
-                          summary.time ? Cell(summary.time->p50) : Cell()},
-        iteration_cells(*run.trace, of)));
+    table.add(concatenated(std::vector<Cell>{names[at], name_of(run.trace->provenance.source), summary.ranks,
+                                             summary.iterations.size(), summary.calls, summary.message,
+                                             knows_wire(summary) ? Cell(summary.wire) : Cell(),
+                                             summary.time ? Cell(summary.time->total) : Cell(),
+                                             summary.time ? Cell(summary.time->p50) : Cell()},
+                           iteration_cells(*run.trace, of)));
     without_wire = saturating_sum(without_wire, summary.calls_without_wire);
   }
   Figure figure;
   figure.kind = FigureKind::bars;
   figure.caption = fmt::format(
-      "What was given, over all ranks{}. Every other part of this report is about the first one, unless it says "
+      "What was given, over all ranks{}. Every other part of this report is about the first one, unless it "
+      "says "
       "otherwise.",
       all_know ? ": what one iteration asks for, of recorded ones the mean without initialisation"
                : " and the iterations shown, since not all say which iteration a call is of");

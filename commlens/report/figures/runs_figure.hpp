@@ -9,8 +9,8 @@ FigureResult runs_figure(const FigureInput& input);
 /// Of three or more: each op and group of one iteration, side by side.
 FigureResult runs_by_op_figure(const FigureInput& input);
 
-/// What an iteration of a trace counts: of a prediction one iteration, of others the mean of those that are not
-/// initialisation.
+/// What an iteration of a trace counts: of a prediction one iteration, of others the mean of those that are
+/// not initialisation.
 struct IterationCount {
   std::pair<Iteration, Iteration> iterations;
   std::int64_t count = 1;

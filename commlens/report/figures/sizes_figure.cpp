@@ -29,7 +29,8 @@ FigureResult sizes_figure(const FigureInput& input) {
   Figure figure;
   figure.kind = FigureKind::histogram;
   figure.caption = fmt::format(
-      "Message bytes of one call, in classes of powers of two, over all ranks and {}; barriers are skipped. {}",
+      "Message bytes of one call, in classes of powers of two, over all ranks and {}; barriers are skipped. "
+      "{}",
       counted_iterations(input), small_text(sizes));
   std::vector<ColumnUse> shown = {Column{"lower_bytes", "from (bytes)"}, "upper_bytes", "calls_all_ranks",
                                   "message_bytes_all_ranks"};

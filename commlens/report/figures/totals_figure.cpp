@@ -1,6 +1,5 @@
 #include "commlens/report/figures/totals_figure.hpp"
 
-
 #include <fmt/format.h>
 
 #include "commlens/base/sums.hpp"
