@@ -105,7 +105,7 @@ TEST_F(Report, OfAConfigurationPredictsIt) {
 
 TEST_F(Report, OfAConfigurationSaysWhatIsPredicted) {
   const std::string html = page({written("case.yaml", k_report_case), "--data", path("figures")});
-  const nlohmann::json configuration = figure("configuration");
+  const nlohmann::json configuration = figure("given");
   std::map<std::string, std::string> facts;
   for (std::size_t row = 0; row < configuration["rows"]; ++row) {
     facts[values_of(configuration, "what")[row]] = values_of(configuration, "value")[row];

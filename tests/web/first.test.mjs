@@ -35,7 +35,7 @@ const texts = (page, selector) => page.locator(selector).allTextContents();
 const facts = async (page) =>
   Object.fromEntries(
     await page
-      .locator("#configuration ~ figure .facts > div")
+      .locator("#given ~ figure .facts > div")
       .evaluateAll((rows) =>
         rows.map((row) => [row.querySelector("dt").textContent, row.querySelector("dd").textContent]),
       ),
@@ -86,7 +86,7 @@ test("a prediction says first what was predicted", async () => {
       .slice(0, 2)
       .map((each) => each.id || each.className);
   });
-  assert.deepEqual(order, ["verdict", "configuration"]);
+  assert.deepEqual(order, ["verdict", "given"]);
   assert.match((await texts(page, ".verdict p"))[0], /^16 ranks make [\d,]+ calls in an iteration and put /);
   const said = await facts(page);
   assert.equal(said.parameters, "1,414,647,808"); // of the paper's model, counted by tensors
@@ -115,7 +115,7 @@ test("an iteration is apart from initialisation", async () => {
   assert.deepEqual(
     rows.map((row) => row.slice(0, 3)),
     [
-      ["one iteration, the mean of 2 iterations (0 to 1)", "8", "12,582,912"], // 4 x (1 + 2) MiB
+      ["one iteration, mean of 2 iterations (0 to 1)", "8", "12,582,912"], // 4 x (1 + 2) MiB
       ["initialisation", "4", "16,384"],
       ["everything shown", "20", "25,182,208"],
     ],
@@ -146,7 +146,7 @@ test("of three inputs each is charted, with its configuration", async () => {
     assert.ok((await painted(page, id)).covered > 500, `${id} is blank`);
   }
   assert.deepEqual(await texts(page, 'figure[data-figure="runs-by-op"] .legend li'), ["19M", "125M", "1.3B"]);
-  assert.deepEqual((await texts(page, "#configuration ~ figure thead th")).slice(1), ["19M", "125M", "1.3B"]);
+  assert.deepEqual((await texts(page, "#given ~ figure thead th")).slice(1), ["19M", "125M", "1.3B"]);
   assert.match((await texts(page, ".verdict p"))[0], /an iteration of 1\.3B puts most on the wire/);
   assert.deepEqual(said, []);
   await close();

@@ -46,7 +46,7 @@ constexpr std::string_view k_advice = "What to change";
 constexpr std::string_view k_sources = "Where the numbers come from";
 
 constexpr std::array<FigureEntry, 36> k_entries = {{
-    {"configuration", "Configuration", k_given, configuration_figure, FigureSource::any},
+    {"given", "Configuration", k_given, configuration_figure, FigureSource::any},
     {"search", "The search at a glance", k_found, search_figure, FigureSource::layouts},
     {"layouts", "Fastest layouts", k_found, layouts_figure, FigureSource::layouts},
     {"front", "Time and memory", k_found, front_figure, FigureSource::layouts},

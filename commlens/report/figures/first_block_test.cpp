@@ -76,8 +76,8 @@ Lines column(const Figure& figure, std::string_view name) {
 TEST(TotalsFigure, KeepsInitialisationApartFromAnIteration) {
   const Trace trace = with_initialisation(Source::recorded);
   const Figure figure = made(input_of(trace), "totals");
-  EXPECT_EQ(column(figure, "part"), (Lines{"one iteration, the mean of 2 iterations (0 to 1)",
-                                           "initialisation", "everything shown"}));
+  EXPECT_EQ(column(figure, "part"),
+            (Lines{"one iteration, mean of 2 iterations (0 to 1)", "initialisation", "everything shown"}));
   EXPECT_EQ(column(figure, "calls_all_ranks"), (Lines{"4", "2", "10"}));
   EXPECT_EQ(column(figure, "message_bytes_all_ranks"),
             (Lines{"16384", "800", "33568"}));  // 4 x 4096; 2 x 400

@@ -69,14 +69,14 @@ FigureResult totals_figure(const FigureInput& input) {
     return no_figure("initialisation alone is shown, or beside iterations that were asked for");
   }
   const std::int64_t ranks = job_ranks(input.trace());
-  Table table(columns({Column{"part", "part"}, Column{"calls_all_ranks", "calls, all ranks"},
-                       Column{"message_bytes_all_ranks", "message bytes, all ranks"},
-                       Column{"wire_bytes_all_ranks", "wire bytes, all ranks"},
-                       Column{"wire_bytes_mean_per_rank", "wire bytes of a rank, mean"},
-                       Column{"time_ns_all_ranks", "time in calls, all ranks"}}));
+  Table table(columns({Column{"part", "part"}, Column{"calls_all_ranks", "calls"},
+                       Column{"message_bytes_all_ranks", "message bytes"},
+                       Column{"wire_bytes_all_ranks", "wire bytes"},
+                       Column{"wire_bytes_mean_per_rank", "wire bytes of a rank"},
+                       Column{"time_ns_all_ranks", "time in calls"}}));
   add_part(table,
            iterations == 1 ? fmt::format("one iteration ({})", list.front())
-                           : fmt::format("one iteration, the mean of {}", iterations_label(list)),
+                           : fmt::format("one iteration, mean of {}", iterations_label(list)),
            sums_of(counted_summary), iterations, ranks);
   if (!input.init_by_phase.empty()) {
     add_part(table, "initialisation", sums_of(input.init_by_phase), 1, ranks);
@@ -90,7 +90,8 @@ FigureResult totals_figure(const FigureInput& input) {
   }
   Figure figure;
   figure.caption = fmt::format(
-      "What one iteration asks for, apart from initialisation. Breakdown, message sizes and matrix count {}.",
+      "What one iteration asks for, apart from initialisation: all ranks together, and the mean of a rank. "
+      "Breakdown, message sizes and matrix count {}.",
       counted_iterations(input));
   figure.columns = figure_columns(table);
   figure.formulas = {"message-bytes", "wire-bytes"};
