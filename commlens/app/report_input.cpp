@@ -120,13 +120,14 @@ std::string tail_of(const std::string& argument, std::size_t parts) {
 /// The shortest ends of the paths that are distinct; the whole paths if none are.
 std::vector<std::string> short_names(const std::vector<std::string>& arguments) {
   constexpr std::size_t most_parts = 8;
+  const std::size_t distinct = std::set<std::string>(arguments.begin(), arguments.end()).size();
   std::vector<std::string> names;
   for (std::size_t parts = 1; parts <= most_parts; ++parts) {
     names.clear();
     for (const std::string& argument : arguments) {
       names.push_back(tail_of(argument, parts));
     }
-    if (std::set<std::string>(names.begin(), names.end()).size() == arguments.size()) {
+    if (std::set<std::string>(names.begin(), names.end()).size() == distinct) {
       return names;
     }
   }

@@ -206,7 +206,7 @@ TEST_F(Report, OfWhatSearchHasFoundHasItsFiguresAlone) {
   for (const nlohmann::json& entry : index["figures"]) {
     ids.push_back(entry["id"]);
   }
-  EXPECT_EQ(ids, (std::vector<std::string>{"search", "layouts", "front", "binding", "changes"}));
+  EXPECT_EQ(ids, (std::vector<std::string>{"given", "search", "layouts", "front", "binding", "changes"}));
   EXPECT_EQ(figure("index")["left_out"][0]["reason"],
             "no layout was simulated; commlens search --retime N does");
 }
@@ -214,7 +214,7 @@ TEST_F(Report, OfWhatSearchHasFoundHasItsFiguresAlone) {
 TEST_F(Report, OfResultsAndATraceHasBoth) {
   const std::string found = found_by_search(path("found.json"));
   page({found, written("calls.jsonl", k_calls), "--iterations", "0", "--data", path("figures")});
-  EXPECT_EQ(figure("index")["figures"][0]["id"], "search");
+  EXPECT_EQ(figure("index")["figures"][1]["id"], "search");
   EXPECT_EQ(values_of(figure("overview"), "value")[0], "calls.jsonl");
 }
 

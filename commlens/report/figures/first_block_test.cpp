@@ -1,6 +1,7 @@
 // The figures of one iteration apart from initialisation, of several inputs, and of times that overlap.
 #include <gtest/gtest.h>
 
+#include "commlens/report/documents/test_documents.hpp"
 #include "commlens/report/figures/figures.hpp"
 #include "commlens/report/verdict.hpp"
 
@@ -134,7 +135,7 @@ TEST(BandwidthFigure, IsOfEachMessageSize) {
   EXPECT_EQ(column(figure, "bus_bandwidth_bytes_per_s"), (Lines{"10000000000", "10000000000"}));
 }
 
-TEST(Verdict, OfAPredictionSaysWhatDominates) {
+TEST(ReportVerdict, OfAPredictionSaysWhatDominates) {
   const Trace trace = with_initialisation(Source::predicted);
   const ReportVerdict verdict = verdict_of(input_of(trace));
   EXPECT_EQ(verdict.tone, ReportVerdict::Tone::neutral);
@@ -142,14 +143,14 @@ TEST(Verdict, OfAPredictionSaysWhatDominates) {
                                       "all_reduce dp x2 is 100.0 % of it."}));
 }
 
-TEST(Verdict, OfTimesSaysWhatTheyGoTo) {
+TEST(ReportVerdict, OfTimesSaysWhatTheyGoTo) {
   const Trace trace = overlapping();
   const ReportVerdict verdict = verdict_of(input_of(trace));
   EXPECT_EQ(verdict.sentences.back(),
             "Calls take 100.0 % of the ranks' time (overlaps counted once); all_reduce alone 66.7 %.");
 }
 
-TEST(Verdict, OfTwoEqualSidesIsGood) {
+TEST(ReportVerdict, OfTwoEqualSidesIsGood) {
   const Trace trace = with_initialisation(Source::recorded);
   FigureInput input = input_of(trace);
   const Result<Comparison> comparison = compare(trace, trace, {});
@@ -160,7 +161,7 @@ TEST(Verdict, OfTwoEqualSidesIsGood) {
   EXPECT_EQ(verdict.sentences[0], "Equal: 10 of 10 calls (2 ranks, iterations -1 to 1). A is a, B is b.");
 }
 
-TEST(Verdict, OfTwoSidesThatDifferIsBad) {
+TEST(ReportVerdict, OfTwoSidesThatDifferIsBad) {
   const Trace a = with_initialisation(Source::recorded);
   Trace b = with_initialisation(Source::recorded);
   b.streams[0].events.pop_back();
@@ -173,6 +174,39 @@ TEST(Verdict, OfTwoSidesThatDifferIsBad) {
   EXPECT_EQ(verdict.sentences[0],
             "Different: 9 of 10 calls equal, 1 only in A (2 ranks, iterations -1 to 1). A is a, B is b.");
   EXPECT_EQ(verdict.sentences[1], "No rule or setting is known that explains it.");
+}
+
+TEST(ReportVerdict, OfASimulationSaysTimeIntervalMfuAndWhatIsExposed) {
+  FigureInput input;
+  ASSERT_TRUE(read_result_document("r.json", test_support::k_simulated_json, input.documents));
+  const ReportVerdict verdict = verdict_of(input);
+  // 0.125 of 0.5 s is a quarter, exposed and waiting alike.
+  EXPECT_EQ(
+      verdict.sentences,
+      (Lines{"An iteration takes 500 ms (250 ms to 1.00 s) (90 % interval), 50.0 % MFU (25.0 % to 75.0 %): "
+             "25.0 % of it in calls with nothing computed meanwhile, 25.0 % waiting for the pipeline or for "
+             "later ranks.",
+             "Most exposed: all_reduce dp, 25.0 %. Times of kernels: calibrated on 3 runs; of calls: "
+             "measured."}));
+  const std::vector<InputFacts> facts = document_facts(input.documents);
+  ASSERT_EQ(facts.size(), 1);
+  EXPECT_EQ(facts[0].facts[2], std::pair(std::string("machine"), std::string("small (Small)")));
+}
+
+TEST(ReportVerdict, OfASearchSaysTheFastestLayout) {
+  FigureInput input;
+  ASSERT_TRUE(read_result_document("f.json", test_support::k_found_json, input.documents));
+  ASSERT_TRUE(read_result_document("s.json", test_support::k_scaling_json, input.documents));
+  const ReportVerdict verdict = verdict_of(input);
+  ASSERT_EQ(verdict.sentences.size(), 2);
+  EXPECT_EQ(
+      verdict.sentences[0].find("Fastest of 80 layouts that fit: tp 1, pp 1, dp 8, 2.00 s (1.50 s to 2.50 s) "
+                                "an iteration (90 % interval), "),
+      0);
+  EXPECT_EQ(
+      verdict.sentences[1],
+      "On 8 devices the fastest layout takes 4.00 s (2.00 s to 8.00 s) an iteration (90 % interval), 4,096 "
+      "tokens/s in all, 100.0 % of linear scaling.");
 }
 
 }  // namespace
