@@ -59,7 +59,7 @@ FigureResult busy_figure(const FigureInput& input) {
   Table table(
       columns({Column{"part", "calls of"}, Column{"which", "durations"},
                Column{"calls_all_ranks", "calls, all ranks"}, Column{"time_ns_all_ranks", "time, all ranks"},
-               Column{"share_of_time", "of the ranks' time"}, "op", "axis"}));
+               Column{"part_share", "of the ranks' time"}, "op", "axis"}));
   for (const OverlapTotal& row : totals.by_op) {
     const std::string op = op_text(input.trace(), row.kind, row.name);
     add_busy(table, {op, op, ""}, row.time, all.span);
@@ -86,7 +86,7 @@ FigureResult busy_figure(const FigureInput& input) {
     figure.notes.emplace_back("Initialisation and unknown iterations are skipped.");
   }
   figure.columns = figure_columns(table, {"op", "axis"});
-  figure.options = bar_options("part", "which", false, {"time_ns_all_ranks", "share_of_time"});
+  figure.options = bar_options("part", "which", false, {"time_ns_all_ranks", "part_share"});
   figure.formulas = {"overlap"};
   return figure;
 }

@@ -123,7 +123,7 @@ TEST(BusyFigure, CountsWhatOverlapsOnce) {
   EXPECT_EQ(parts[8], "everything");
   EXPECT_EQ(times[8], "200");
   EXPECT_EQ(times[9], "150");
-  EXPECT_EQ(column(figure, "share_of_time")[9], "1");
+  EXPECT_EQ(column(figure, "part_share")[9], "1");
 }
 
 TEST(BandwidthFigure, IsOfEachMessageSize) {
