@@ -12,6 +12,9 @@ namespace {
 /// The group of an op in another table, under the axis that it has on the mesh.
 GroupId renamed(const Trace& trace, const CommOp& op, const Mesh& mesh, GroupTable& into) {
   const Axis known = trace.groups.axis(op.group);
+  if (trace.groups.size(op.group) == 0) {
+    return into.intern(std::vector<Rank>{}, known, trace.groups.communicator(op.group));  // nothing is known
+  }
   if (!trace.groups.knows_members(op.group)) {
     return into.intern_hidden(trace.groups.size(op.group), trace.groups.name(op.group), known);
   }
@@ -24,7 +27,7 @@ GroupId renamed(const Trace& trace, const CommOp& op, const Mesh& mesh, GroupTab
 
 Trace with_named_axes(Trace trace, const Mesh& mesh) {
   const bool is_nameless = std::any_of(trace.ops().begin(), trace.ops().end(), [&](const CommOp& op) {
-    return trace.groups.axis(op.group) == Axis::unknown;
+    return trace.groups.axis(op.group) == Axis::unknown && trace.groups.knows_members(op.group);
   });
   if (!is_nameless || trace.groups.mesh() || trace.job_ranks() != mesh.ranks()) {
     return trace;

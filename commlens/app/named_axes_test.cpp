@@ -1,5 +1,7 @@
 #include "commlens/app/named_axes.hpp"
 
+#include <utility>
+
 #include <gtest/gtest.h>
 
 namespace commlens {
@@ -37,6 +39,21 @@ TEST(NamedAxes, AreThoseOfTheJobsMesh) {
   EXPECT_EQ(axes_of_calls(named), (std::vector<std::string>{"tp", "dp", "world", none}));
   EXPECT_EQ(named.groups.members(named.op(named.streams[0].events[1].op).group, Rank{0}),
             (std::vector<Rank>{Rank{0}, Rank{2}}));
+}
+
+TEST(NamedAxes, LeaveGroupsThatAreNotKnown) {
+  Trace trace = without_axes();
+  CommOp op;
+  op.kind = CommKind::all_gather;
+  op.group = trace.groups.intern(std::vector<Rank>{});
+  trace.streams[0].events.push_back({trace.intern(op), 0});
+  op.group = trace.groups.intern_hidden(2, "secret");
+  trace.streams[0].events.push_back({trace.intern(op), 0});
+  const Trace named = with_named_axes(std::move(trace), Mesh{{Axis::dp, 2}, {Axis::tp, 2}});
+  const auto group_of = [&](std::size_t call) { return named.op(named.streams[0].events[call].op).group; };
+  EXPECT_EQ(named.groups.size(group_of(4)), 0);
+  EXPECT_EQ(named.groups.name(group_of(5)), "secret");
+  EXPECT_EQ(named.groups.axis(group_of(5)), Axis::unknown);
 }
 
 TEST(NamedAxes, NeedAJobOfTheSameRanks) {
