@@ -310,6 +310,15 @@ Result<void> check_results_alone(const ReportRequest& request) {
   return {};
 }
 
+/// "recorded, commlens 0.1.0; small: 3,716,608 parameters; …".
+std::string one_line_of(const InputFacts& of) {
+  std::string text;
+  for (const auto& [what, value] : of.facts) {
+    text += (text.empty() ? "" : "; ") + value;
+  }
+  return text;
+}
+
 /// Names and settings of all inputs: the subject of the report comes first, of settings those of
 /// configurations.
 void add_inputs(ReportMaterial& material, const Side& subject) {
@@ -324,8 +333,13 @@ void add_inputs(ReportMaterial& material, const Side& subject) {
   std::stable_partition(input.all.begin(), input.all.end(),
                         [&](const NamedTrace& run) { return run.trace == &subject.trace; });
   std::stable_partition(facts.begin(), facts.end(), [](const auto& of) { return of.first; });
+  const auto configs = std::count_if(facts.begin(), facts.end(), [](const auto& of) { return of.first; });
   for (auto& [is_config, of] : facts) {
-    input.facts.push_back(std::move(of));
+    if (is_config || configs != 1) {
+      input.facts.push_back(std::move(of));
+    } else {
+      input.facts.front().facts.emplace_back(of.name, one_line_of(of));  // beside the one configuration
+    }
   }
 }
 

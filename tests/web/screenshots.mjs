@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { directory, launch, opened } from "./page.mjs";
+import { palettePng } from "./palette_png.mjs";
 
 const target = process.argv[2];
 if (!target) {
@@ -34,7 +35,7 @@ function commlens(...words) {
 commlens("train", job, "--zero", "1", "--iterations", "4", "-o", path.join(directory, "recorded"));
 const reports = {
   prediction: ["1.3B", "--ranks", "16", "--tp", "2", "--zero", "1", "--micro-batches", "4"],
-  comparison: ["small.yaml", "recorded", "--zero", "2"],
+  comparison: ["small.yaml", "recorded", "--zero", "0"],
   recorded: ["recorded"],
 };
 const screens = {
@@ -42,14 +43,14 @@ const screens = {
   phone: { viewport: { width: 390, height: 844 }, deviceScaleFactor: 1.5, isMobile: true },
 };
 
-const browser = await launch();
+const browser = await launch("--disable-lcd-text");
 for (const [name, words] of Object.entries(reports)) {
   const file = path.join(directory, `${name}.html`);
   commlens("report", ...words, "-o", file);
   for (const [screen, settings] of Object.entries(screens)) {
     const { page, close } = await opened(browser, file, settings);
     await page.waitForTimeout(300);
-    await page.screenshot({ path: path.join(target, `report-${name}-${screen}.png`) });
+    writeFileSync(path.join(target, `report-${name}-${screen}.png`), palettePng(await page.screenshot()));
     await close();
   }
 }
