@@ -180,21 +180,26 @@ std::string simulated_sentence(const FigureInput& input) {
                      counted(input.summary.ranks, "ranks"));
 }
 
+/// Who is slow and what the time or the bytes go to; of a trace that was compared with another, what else
+/// matters.
 void add_trace(const FigureInput& input, ReportVerdict& verdict) {
   const bool is_timed = input.overlap && !input.overlap->by_op.empty();
-  if (is_timed && input.trace().provenance.source == Source::simulated) {
+  const bool is_simulated = input.trace().provenance.source == Source::simulated;
+  if (is_timed && is_simulated) {
     verdict.sentences.push_back(simulated_sentence(input));
   } else if (is_timed && input.waits) {
     const SlowRanks& slow = input.waits->slow;
-    for (const std::string& line : slow_ranks_verdicts(slow)) {
-      verdict.sentences.push_back(as_sentence(line));
-      break;  // the slowest, or that none is
-    }
     const bool has_slow = std::any_of(slow.ranks.begin(), slow.ranks.end(),
                                       [](const RankWork& rank) { return rank.blocks > 1 && rank.is_slow(); });
+    const std::vector<std::string> lines = slow_ranks_verdicts(slow);
+    if (!lines.empty() && (has_slow || !input.compared)) {
+      verdict.sentences.push_back(as_sentence(lines.front()));  // the slowest, or that none is
+    }
     verdict.tone = has_slow ? ReportVerdict::Tone::bad : verdict.tone;
   }
-  verdict.sentences.push_back(is_timed ? time_sentence(input) : volume_sentence(input));
+  if (verdict.sentences.size() < 2) {
+    verdict.sentences.push_back(is_timed ? time_sentence(input) : volume_sentence(input));
+  }
 }
 
 std::string percent_of(double share) { return fmt::format("{:.1f} %", 100 * share); }
