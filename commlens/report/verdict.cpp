@@ -197,7 +197,7 @@ void add_trace(const FigureInput& input, ReportVerdict& verdict) {
     }
     verdict.tone = has_slow ? ReportVerdict::Tone::bad : verdict.tone;
   }
-  if (verdict.sentences.size() < 2) {
+  if (!input.compared || verdict.sentences.size() < 2) {
     verdict.sentences.push_back(is_timed ? time_sentence(input) : volume_sentence(input));
   }
 }
