@@ -206,6 +206,8 @@ Result<void> predict_side(Side& side, const Side& other, const Overrides& overri
   }
   side.trace = plan->trace_of(iterations);
   side.planned = plan->job;
+  side.steady = plan->steady_iteration();
+  side.flops_per_rank = plan->flops_per_rank(*side.steady);
   side.unverified = plan->unverified;
   return {};
 }

@@ -16,6 +16,8 @@ struct Side {
   std::string argument;                 // from shown_name()
   std::optional<Job> job;               // a configuration
   std::optional<Job> planned;           // as predicted: overrides applied, degrees resolved
+  std::optional<Iteration> steady;      // of a prediction, the iteration that all later ones repeat
+  Flops flops_per_rank;                 // of a prediction's steady iteration, the mean over ranks
   Trace trace;                          // given, or predicted
   std::vector<std::string> unverified;  // reasons why a prediction is unverified
   std::optional<Rank> rank;             // whose calls alone `trace` has; absent: of all that it had

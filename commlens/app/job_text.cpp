@@ -34,7 +34,8 @@ std::string_view name_of(Recompute recompute) {
   return recompute == Recompute::none ? "none" : recompute == Recompute::selective ? "selective" : "full";
 }
 
-/// "bf16", or "fp32 (computes in bf16)".
+}  // namespace
+
 std::string dtype_text(const Job& job) {
   const auto computes_in = rules_of(job).settings.compute_dtype;
   const DType dtype = computes_in == nullptr ? job.train.dtype : computes_in(job);
@@ -48,7 +49,7 @@ std::string sharding_text(const Job& job) {
   return text == nullptr ? fmt::format("ZeRO-{}", job.train.zero_stage) : text(job);
 }
 
-}  // namespace
+std::string recompute_text(const Job& job) { return std::string(name_of(job.train.recompute)); }
 
 std::string parameters_text(const ModelConfig& model) {
   return fmt::format("{}: {} parameters", model.name.empty() ? "model" : model.name,

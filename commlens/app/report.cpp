@@ -36,7 +36,7 @@ std::string title_of_results(const ResultDocuments& documents) {
 
 std::string title_of(const ReportRequest& request, const FigureInput& input) {
   if (!request.title.empty()) {
-    return request.title;
+    return printable(request.title);
   }
   if (input.all.empty()) {
     return title_of_results(input.documents);
@@ -53,7 +53,10 @@ std::string subtitle_of(const ReportMaterial& material) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " · ") + part; };
   for (const Side& side : material.sides) {
-    add(side.description());
+    // The settings of the first block say more.
+    const bool is_short = side.trace.provenance.source == Source::simulated || material.sides.size() > 2;
+    add(is_short ? fmt::format("{}: {}", printable(side.argument), name_of(side.trace.provenance.source))
+                 : side.description());
   }
   const ResultDocuments& documents = material.input.documents;
   if (documents.layouts) {
@@ -98,8 +101,9 @@ Result<ReportPage> report(const ReportRequest& request) {
     page.figures = make_figures((*material)->input);
   }
   page.title = title_of(request, (*material)->input);
-  page.html =
-      report_html({page.title, subtitle_of(**material), fmt::format("commlens {}", k_version)}, page.figures);
+  page.html = report_html({page.title, subtitle_of(**material), fmt::format("commlens {}", k_version),
+                           verdict_of((*material)->input)},
+                          page.figures);
   return page;
 }
 

@@ -8,9 +8,12 @@
 
 #include "commlens/advice/advise.hpp"
 #include "commlens/app/explain_sides.hpp"
+#include "commlens/app/named_axes.hpp"
+#include "commlens/app/report_facts.hpp"
 #include "commlens/app/result_files.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/paper/equations.hpp"
+#include "commlens/report/verdict.hpp"
 
 namespace commlens {
 namespace {
@@ -95,6 +98,8 @@ Result<void> predict_alone(Side& side, const Overrides& overrides, const std::op
     iterations.push_back(static_cast<Iteration>(iteration));
   }
   side.planned = plan->job;
+  side.steady = static_cast<Iteration>(steady);
+  side.flops_per_rank = plan->flops_per_rank(*side.steady);
   side.trace = plan->trace_of(iterations);
   side.unverified = plan->unverified;
   return {};
@@ -121,13 +126,14 @@ std::string tail_of(const std::string& argument, std::size_t parts) {
 /// The shortest ends of the paths that are distinct; the whole paths if none are.
 std::vector<std::string> short_names(const std::vector<std::string>& arguments) {
   constexpr std::size_t most_parts = 8;
+  const std::size_t distinct = std::set<std::string>(arguments.begin(), arguments.end()).size();
   std::vector<std::string> names;
   for (std::size_t parts = 1; parts <= most_parts; ++parts) {
     names.clear();
     for (const std::string& argument : arguments) {
       names.push_back(tail_of(argument, parts));
     }
-    if (std::set<std::string>(names.begin(), names.end()).size() == arguments.size()) {
+    if (std::set<std::string>(names.begin(), names.end()).size() == distinct) {
       return names;
     }
   }
@@ -298,6 +304,21 @@ void add_job(ReportMaterial& material) {
   add_advice(input, *config.planned, subject.is_config() ? nullptr : &subject.trace);
 }
 
+/// Traces whose groups have no axis take the names of the one configuration beside them.
+void name_axes_of_traces(ReportMaterial& material) {
+  const Side* config = nullptr;
+  std::int64_t configs = 0;
+  for (const Side& side : material.sides) {
+    config = side.is_config() ? &side : config;
+    configs += side.is_config() ? 1 : 0;
+  }
+  for (Side& side : material.sides) {
+    if (configs == 1 && !side.is_config() && config->trace.groups.mesh()) {
+      side.trace = with_named_axes(std::move(side.trace), *config->trace.groups.mesh());
+    }
+  }
+}
+
 /// Of a report without traces and configurations.
 Result<void> check_results_alone(const ReportRequest& request) {
   if (request.overrides != Overrides() || !request.framework.empty() || request.iterations ||
@@ -307,6 +328,39 @@ Result<void> check_results_alone(const ReportRequest& request) {
         "and the layout flags are for traces and configurations; leave them out");
   }
   return {};
+}
+
+/// "recorded, commlens 0.1.0; small: 3,716,608 parameters; …".
+std::string one_line_of(const InputFacts& of) {
+  std::string text;
+  for (const auto& [what, value] : of.facts) {
+    text += (text.empty() ? "" : "; ") + value;
+  }
+  return text;
+}
+
+/// Names and settings of all inputs: the subject of the report comes first, of settings those of
+/// configurations.
+void add_inputs(ReportMaterial& material, const Side& subject) {
+  FigureInput& input = material.input;
+  std::vector<std::pair<bool, InputFacts>> facts;
+  input.all.clear();
+  for (const Side& side : material.sides) {
+    input.all.push_back(named(side, material.sides));
+    facts.emplace_back(side.is_config(), InputFacts{input.all.back().name, facts_of(side)});
+    input.unverified.insert(input.unverified.end(), side.unverified.begin(), side.unverified.end());
+  }
+  std::stable_partition(input.all.begin(), input.all.end(),
+                        [&](const NamedTrace& run) { return run.trace == &subject.trace; });
+  std::stable_partition(facts.begin(), facts.end(), [](const auto& of) { return of.first; });
+  const auto configs = std::count_if(facts.begin(), facts.end(), [](const auto& of) { return of.first; });
+  for (auto& [is_config, of] : facts) {
+    if (is_config || configs != 1) {
+      input.facts.push_back(std::move(of));
+    } else {
+      input.facts.front().facts.emplace_back(of.name, one_line_of(of));  // beside the one configuration
+    }
+  }
 }
 
 /// Of traces and configurations, at least one.
@@ -342,20 +396,14 @@ Result<std::unique_ptr<ReportMaterial>> trace_material(const ReportRequest& requ
     }
   }
   const Task task(request.events, "counting calls", 0);
-  material->input = figure_input(named(subject, material->sides), range, request.ranks_per_node);
+  name_axes_of_traces(*material);
+  material->input =
+      figure_input(named(subject, material->sides), range, request.ranks_per_node, subject.steady);
   if (range && material->input.summary.calls == 0 && !subject.trace.streams.empty()) {
     return failure(
         fmt::format("--iteration {}: {} has no calls in them", range_text(*range), subject.argument));
   }
-  material->input.all.clear();
-  for (const Side& side : material->sides) {
-    material->input.all.push_back(named(side, material->sides));
-    material->input.unverified.insert(material->input.unverified.end(), side.unverified.begin(),
-                                      side.unverified.end());
-  }
-  // The subject of the report comes first.
-  std::stable_partition(material->input.all.begin(), material->input.all.end(),
-                        [&](const NamedTrace& run) { return run.trace == &subject.trace; });
+  add_inputs(*material, subject);
   material->input.compared = std::move(outcome.compared);
   material->input.not_compared = std::move(outcome.not_compared);
   add_job(*material);
@@ -375,6 +423,8 @@ Result<std::unique_ptr<ReportMaterial>> report_material(const ReportRequest& req
                 ? check_results_alone(request).map([] { return std::make_unique<ReportMaterial>(); })
                 : trace_material(others))
         .map([&](std::unique_ptr<ReportMaterial> material) {
+          const std::vector<InputFacts> facts = document_facts(documents);
+          material->input.facts.insert(material->input.facts.end(), facts.begin(), facts.end());
           material->input.documents = std::move(documents);
           return material;
         });

@@ -70,13 +70,21 @@ Result<SimulatedJob> simulated_on(const SimulateRequest& request, Machine machin
   });
 }
 
+std::string share_text(double share) { return fmt::format("{:.1f} %", share * 100); }
+std::string seconds_text(double seconds) {
+  return to_text(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
+}
+
 void write_trace_of(const SimulateRequest& request, SimulatedJob& result) {
   Provenance& provenance = result.simulation.trace.provenance;
   provenance.producer = fmt::format("commlens {}", k_version);
   provenance.framework = result.framework;
-  provenance.description =
-      fmt::format("{}, {}, on {} ({}), {}", parameters_text(result.job.model), layout_text(result.job),
-                  result.machine.name, result.machine.title, result.simulation.library);
+  provenance.description = fmt::format(
+      "{}, {}, on {} ({}), {}; an iteration takes {} (90 % interval {} to {}), {} MFU; kernels: {}",
+      parameters_text(result.job.model), layout_text(result.job), result.machine.name, result.machine.title,
+      result.simulation.library, seconds_text(result.simulation.seconds.value),
+      seconds_text(result.simulation.seconds.low), seconds_text(result.simulation.seconds.high),
+      share_text(result.simulation.mfu.value), result.simulation.compute_provenance);
   write_trace(result.simulation.trace, request.trace);
 }
 
@@ -111,11 +119,6 @@ Table calls_table(const SimulatedJob& result) {
                provenance_text(CollectiveTime{.source = calls.source, .source_of = calls.source_of})});
   }
   return table;
-}
-
-std::string share_text(double share) { return fmt::format("{:.1f} %", share * 100); }
-std::string seconds_text(double seconds) {
-  return to_text(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
 }
 
 using FigureText = std::string (*)(double);

@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -102,6 +103,25 @@ TEST_F(Report, OfAConfigurationPredictsIt) {
   EXPECT_NE(html.find("equation 2 of arXiv 2408.10197"), std::string::npos);
 }
 
+TEST_F(Report, OfAConfigurationSaysWhatIsPredicted) {
+  const std::string html = page({written("case.yaml", k_report_case), "--data", path("figures")});
+  const nlohmann::json configuration = figure("given");
+  std::map<std::string, std::string> facts;
+  for (std::size_t row = 0; row < configuration["rows"]; ++row) {
+    facts[values_of(configuration, "what")[row]] = values_of(configuration, "value")[row];
+  }
+  EXPECT_EQ(facts["layout"], "2 ranks = dp 2 × tp 1 × pp 1, cp 1, ep 1");
+  EXPECT_EQ(facts["sharding"], "ZeRO-1");
+  EXPECT_EQ(facts["sequence"], "32 tokens");
+  EXPECT_EQ(facts["batch"], "global 2 (64 tokens) = micro-batch 1 × 1 micro-batch × 2 replicas");
+  EXPECT_NE(html.find("<div class=\"verdict\">\n<p>2 ranks make "), std::string::npos);
+}
+
+TEST_F(Report, NamesTheAxesOfATraceAsTheConfigurationBesideItDoes) {
+  page({written("case.yaml", k_report_case), written("calls.jsonl", k_calls), "--data", path("figures")});
+  EXPECT_EQ(values_of(figure("breakdown"), "call")[0], "all_reduce dp x2");
+}
+
 TEST_F(Report, OfAConfigurationAndATraceIsAboutTheTrace) {
   const std::string config = written("case.yaml", k_report_case);
   const std::string calls = written("calls.jsonl", k_calls);
@@ -134,7 +154,9 @@ TEST_F(Report, OfThreeHasALineForEach) {
   const std::string calls = written("calls.jsonl", k_calls);
   page({calls, written("case.yaml", k_report_case), calls, "--data", path("figures")});
   EXPECT_EQ(figure("runs")["rows"], 3);
-  EXPECT_EQ(figure("index")["left_out"][0]["id"], "iterations");
+  EXPECT_EQ(figure("runs")["kind"], "bars");
+  EXPECT_EQ(values_of(figure("runs-by-op"), "trace")[0], "calls.jsonl");
+  EXPECT_EQ(figure("index")["left_out"][1]["id"], "iterations");
 }
 
 TEST_F(Report, OfAPrintedLogHasNoWireBytes) {
@@ -184,7 +206,7 @@ TEST_F(Report, OfWhatSearchHasFoundHasItsFiguresAlone) {
   for (const nlohmann::json& entry : index["figures"]) {
     ids.push_back(entry["id"]);
   }
-  EXPECT_EQ(ids, (std::vector<std::string>{"search", "layouts", "front", "binding", "changes"}));
+  EXPECT_EQ(ids, (std::vector<std::string>{"given", "search", "layouts", "front", "binding", "changes"}));
   EXPECT_EQ(figure("index")["left_out"][0]["reason"],
             "no layout was simulated; commlens search --retime N does");
 }
@@ -192,7 +214,7 @@ TEST_F(Report, OfWhatSearchHasFoundHasItsFiguresAlone) {
 TEST_F(Report, OfResultsAndATraceHasBoth) {
   const std::string found = found_by_search(path("found.json"));
   page({found, written("calls.jsonl", k_calls), "--iterations", "0", "--data", path("figures")});
-  EXPECT_EQ(figure("index")["figures"][0]["id"], "search");
+  EXPECT_EQ(figure("index")["figures"][1]["id"], "search");
   EXPECT_EQ(values_of(figure("overview"), "value")[0], "calls.jsonl");
 }
 

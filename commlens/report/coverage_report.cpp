@@ -47,7 +47,7 @@ std::string unclassified_text(const Trace& trace, const Coverage& coverage) {
     }
     const std::string& name = trace.names.text(calls.name);
     text += fmt::format("{}{} of {}", at == 0 ? "" : ", ", calls_text(calls.calls),
-                        name.empty() ? "an unknown name" : printable(name));
+                        name.empty() ? "an unknown name" : shown_foreign(name, k_widest_name));
   }
   return more == 0 ? text
                    : fmt::format("{}, {} of {} other names", text, calls_text(more),
@@ -60,7 +60,7 @@ std::string reasons_text(const std::map<std::string, std::int64_t>& reasons) {
   std::string text;
   for (const auto& [reason, count] : reasons) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", with_commas(count),
-                        printable(in_number(reason, count)));
+                        shown_foreign(in_number(reason, count)));
   }
   return text;
 }

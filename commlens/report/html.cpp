@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "commlens/base/units.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/report/columns.hpp"
 #include "commlens/report/figure_files.hpp"
 #include "commlens/report/figures/formulas_figure.hpp"
@@ -14,57 +14,13 @@
 namespace commlens {
 namespace {
 
+constexpr std::string_view k_fixed_space = "\u00a0";  // no line ends at it
 constexpr std::string_view k_marker = "<meta name=\"generator\" content=\"commlens report/1\">";
-constexpr std::string_view k_replacement = "\xef\xbf\xbd";
-
 /// Content security policy: a page may load nothing. Its script and style are inline; saved pictures are
 /// blobs.
 constexpr std::string_view k_policy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'";
-
-/// U+2400 + c, the picture of a control character.
-std::string picture_of(char c) {
-  const auto code = static_cast<unsigned char>(c);
-  const auto low = static_cast<char>(0x80 | (code == 0x7f ? 0x21 : code));
-  return std::string("\xe2\x90") + low;
-}
-
-/// C1 controls, and characters that change the direction of what follows.
-bool is_deceptive(std::string_view sequence) {
-  if (sequence.size() == 2) {
-    return sequence[0] == '\xc2' && static_cast<unsigned char>(sequence[1]) < 0xa0;
-  }
-  if (sequence.size() != 3 || sequence[0] != '\xe2') {
-    return false;
-  }
-  const auto last = static_cast<unsigned char>(sequence[2]);
-  const bool is_embedding = sequence[1] == '\x80' && last >= 0xaa && last <= 0xae;  // U+202A … U+202E
-  const bool is_isolate = sequence[1] == '\x81' && last >= 0xa6 && last <= 0xa9;    // U+2066 … U+2069
-  return is_embedding || is_isolate;
-}
-
-void append_character(std::string& out, char c) {
-  switch (c) {
-    case '&':
-      out += "&amp;";
-      return;
-    case '<':
-      out += "&lt;";
-      return;
-    case '>':
-      out += "&gt;";
-      return;
-    case '"':
-      out += "&quot;";
-      return;
-    case '\'':
-      out += "&#39;";
-      return;
-    default:
-      out += c < 0x20 || c == 0x7f ? picture_of(c) : std::string(1, c);
-  }
-}
 
 /// "What is communicated" -> "what-is-communicated".
 std::string anchor_of(std::string_view title) {
@@ -95,57 +51,6 @@ std::string without_tags(const std::string& json) {
   return safe;
 }
 
-constexpr std::size_t k_long_cell = 48;  // a sentence: its column does not shrink to one word
-
-bool is_number(const FigureColumn& column) { return !std::holds_alternative<TextColumn>(column.values); }
-
-std::string_view class_of(const FigureColumn& column, std::string_view cell) {
-  if (is_number(column)) {
-    return " class=\"number\"";
-  }
-  return cell.size() > k_long_cell ? " class=\"long\"" : "";
-}
-
-void append_row(std::string& out, const Figure& figure, std::size_t row) {
-  const bool is_formula = figure.id == "formulas" && row < formulas().size();
-  out += is_formula ? fmt::format("<tr id=\"formula-{}\">", formulas()[row].id) : "<tr>";
-  for (std::size_t at = 0; at < figure.columns.size(); ++at) {
-    const FigureColumn& column = figure.columns[at];
-    const std::string cell = html_text(column.cell(row));
-    if (at == 0) {
-      out += fmt::format("<th scope=\"row\">{}</th>", cell);
-    } else {
-      out += fmt::format("<td{}>{}</td>", class_of(column, cell), cell);
-    }
-  }
-  out += "</tr>\n";
-}
-
-void append_table(std::string& out, const Figure& figure) {
-  const std::size_t rows = std::min(figure.rows(), k_most_table_rows);
-  out += fmt::format(
-      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}, "
-      "table\">\n<table>\n<caption>{0}</caption>\n"
-      "<thead><tr>",
-      html_text(figure.title));
-  for (const FigureColumn& column : figure.columns) {
-    out += fmt::format("<th scope=\"col\"{}>{}</th>", is_number(column) ? " class=\"number\"" : "",
-                       html_text(column.title));
-  }
-  out += "</tr></thead>\n<tbody>\n";
-  for (std::size_t row = 0; row < rows; ++row) {
-    append_row(out, figure, row);
-  }
-  out += "</tbody>\n</table>\n</div>\n";
-  if (rows < figure.rows()) {
-    out += fmt::format(
-        "<p class=\"note\">The first {} of {} rows; <code>commlens report --data DIR</code> writes all of "
-        "them to {}.csv.</p>\n",
-        with_commas(static_cast<std::int64_t>(rows)), with_commas(static_cast<std::int64_t>(figure.rows())),
-        figure.id);
-  }
-}
-
 void append_definitions(std::string& out, const Figure& figure) {
   std::string links;
   for (const std::string& id : figure.formulas) {
@@ -161,25 +66,35 @@ void append_definitions(std::string& out, const Figure& figure) {
   }
 }
 
+bool has_option(const Figure& figure, std::string_view name) {
+  return std::any_of(figure.options.begin(), figure.options.end(),
+                     [&](const auto& option) { return option.first == name; });
+}
+
 void append_figure(std::string& out, const Figure& figure) {
   const bool has_chart = figure.kind != FigureKind::table && figure.rows() > 0;
   const std::string title = html_text(figure.title);
-  out += fmt::format("<h3 id=\"{}\">{}</h3>\n<figure class=\"figure\"{}>\n<figcaption>{}</figcaption>\n",
-                     figure.id, title, has_chart ? fmt::format(" data-figure=\"{}\"", figure.id) : "",
-                     html_text(figure.caption));
+  out += fmt::format("<div class=\"block\">\n<h3 id=\"{}\">{}</h3>\n<figure class=\"figure\"{}>\n", figure.id,
+                     title, has_chart ? fmt::format(" data-figure=\"{}\"", figure.id) : "");
+  out +=
+      figure.caption.empty() ? "" : fmt::format("<figcaption>{}</figcaption>\n", html_text(figure.caption));
   if (has_chart) {
     out += fmt::format(
         "<div class=\"chart\" role=\"img\" aria-label=\"{}: chart of the table below\"></div>\n", title);
     out +=
         fmt::format("<details class=\"table\"{}><summary>Table</summary>\n", has_web_script() ? "" : " open");
   }
-  append_table(out, figure);
+  if (has_option(figure, "facts")) {
+    append_facts(out, figure);
+  } else {
+    append_table(out, figure);
+  }
   out += has_chart ? "</details>\n" : "";
   for (const std::string& note : figure.notes) {
     out += fmt::format("<p class=\"note\">{}</p>\n", html_text(note));
   }
   append_definitions(out, figure);
-  out += "</figure>\n";
+  out += "</figure>\n</div>\n";
 }
 
 /// Entries of one section, in order.
@@ -202,8 +117,12 @@ std::vector<Section> sections_of(const std::vector<MadeFigure>& figures) {
 void append_contents(std::string& out, const std::vector<Section>& sections) {
   out += "<nav class=\"toc\" aria-label=\"Contents\">\n<ul>\n";
   for (const Section& section : sections) {
-    out +=
-        fmt::format("<li><a href=\"#{}\">{}</a>\n<ul>\n", anchor_of(section.title), html_text(section.title));
+    out += fmt::format("<li><a href=\"#{}\">{}</a>", anchor_of(section.title), html_text(section.title));
+    if (section.figures.size() == 1 && section.figures.front()->entry->title == section.title) {
+      out += "</li>\n";
+      continue;
+    }
+    out += "\n<ul>\n";
     for (const MadeFigure* made : section.figures) {
       if (made->figure) {
         out += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", made->figure->id,
@@ -232,6 +151,25 @@ void append_section(std::string& out, const Section& section) {
     out += fmt::format("<div class=\"absent\">\n<p>Not shown, and why:</p>\n<ul>\n{}</ul>\n</div>\n", absent);
   }
   out += "</section>\n";
+}
+
+std::string_view tone_class(ReportVerdict::Tone tone) {
+  return tone == ReportVerdict::Tone::good ? " good" : tone == ReportVerdict::Tone::bad ? " bad" : "";
+}
+
+void append_verdict(std::string& out, const ReportVerdict& verdict) {
+  if (verdict.sentences.empty()) {
+    return;
+  }
+  out += fmt::format("<div class=\"verdict{}\">\n", tone_class(verdict.tone));
+  for (const std::string& sentence : verdict.sentences) {
+    std::string text = shown_foreign(sentence);
+    for (std::size_t at = text.find(" %"); at != std::string::npos; at = text.find(" %", at)) {
+      text.replace(at, 1, k_fixed_space);
+    }
+    out += fmt::format("<p>{}</p>\n", html_text(text));
+  }
+  out += "</div>\n";
 }
 
 std::string page_data(const ReportHead& head, const std::vector<MadeFigure>& figures) {
@@ -264,24 +202,6 @@ std::string page_data(const ReportHead& head, const std::vector<MadeFigure>& fig
 
 }  // namespace
 
-std::string html_text(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const std::string_view sequence = text.substr(0, std::max<std::size_t>(length, 1));
-    if (length == 0 || is_deceptive(sequence)) {
-      out += k_replacement;
-    } else if (length == 1) {
-      append_character(out, text.front());
-    } else {
-      out += sequence;
-    }
-    text.remove_prefix(sequence.size());
-  }
-  return out;
-}
-
 std::string report_html(const ReportHead& head, const std::vector<MadeFigure>& figures) {
   const std::string title = html_text(head.title);
   std::string out = fmt::format(
@@ -294,8 +214,10 @@ std::string report_html(const ReportHead& head, const std::vector<MadeFigure>& f
   out += fmt::format(
       "\n</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the "
       "report</a>\n<header>\n<h1>{}</h1>\n"
-      "<p class=\"subtitle\">{}</p>\n</header>\n",
+      "<p class=\"subtitle\">{}</p>\n",
       title, html_text(head.subtitle));
+  append_verdict(out, head.verdict);
+  out += "</header>\n";
   const std::vector<Section> sections = sections_of(figures);
   append_contents(out, sections);
   out += "<main id=\"main\">\n";

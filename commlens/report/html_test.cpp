@@ -1,6 +1,7 @@
 #include "commlens/report/html.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <vector>
 
@@ -132,6 +133,67 @@ TEST(ReportHtml, LongTablesEndAfterAThousandRowsAndSaySo) {
   EXPECT_EQ(html.find("<td class=\"number\">1,000</td>"), std::string::npos);
   EXPECT_NE(html.find("The first 1,000 of 1,001 rows"), std::string::npos);
   EXPECT_EQ(page({{&k_bars, bars(1000)}}).find("The first 1,000 of"), std::string::npos);
+}
+
+TEST(ReportHtml, TheVerdictComesBeforeEveryFigure) {
+  ReportHead head{"A title", "of a trace", "commlens"};
+  head.verdict = {ReportVerdict::Tone::bad, {"Rank 3 is <slow>."}};
+  const std::string html = page({{&k_bars, bars(1)}}, head);
+  const std::size_t verdict =
+      html.find("<div class=\"verdict bad\">\n<p>Rank 3 is &lt;slow&gt;.</p>\n</div>\n</header>");
+  ASSERT_NE(verdict, std::string::npos);
+  EXPECT_LT(verdict, html.find("<nav"));
+}
+
+Figure facts_of_inputs(const std::vector<std::array<std::string, 3>>& rows) {
+  Figure figure;
+  figure.id = "configuration";
+  figure.title = "Configuration";
+  figure.columns = {text_column("trace", "trace"), text_column("what", "what"),
+                    text_column("value", "value")};
+  for (const std::array<std::string, 3>& row : rows) {
+    for (std::size_t at = 0; at < row.size(); ++at) {
+      texts(figure.columns[at]).add(row[at]);
+    }
+  }
+  figure.options = {{"facts", true}};
+  return figure;
+}
+
+TEST(ReportHtml, SettingsOfOneInputAreAList) {
+  const std::string html =
+      page({{&k_table, facts_of_inputs({{"a", "layout", "dp 2"}, {"a", "batch", "4"}})}});
+  EXPECT_NE(html.find("<div><dt>layout</dt><dd>dp 2</dd></div>\n<div><dt>batch</dt><dd>4</dd></div>"),
+            std::string::npos);
+}
+
+TEST(ReportHtml, SettingsOfSeveralInputsStandSideBySide) {
+  const std::string html = page(
+      {{&k_table, facts_of_inputs({{"a", "layout", "dp 2"}, {"a", "batch", "4"}, {"b", "layout", "dp 4"}})}});
+  EXPECT_NE(html.find("<th scope=\"col\">a</th><th scope=\"col\">b</th>"), std::string::npos);
+  EXPECT_NE(html.find("<th scope=\"row\">layout</th><td>dp 2</td><td>dp 4</td>"), std::string::npos);
+  EXPECT_NE(html.find("<th scope=\"row\">batch</th><td>4</td><td>-</td>"), std::string::npos);
+}
+
+TEST(ReportHtml, RowsSayTheirOpAndWhatTheySortBy) {
+  Figure figure = bars(1);
+  FigureColumn time = whole_column("time_ns", "time", "ns");
+  wholes(time).push_back(1234567);
+  figure.columns.push_back(std::move(time));
+  figure.columns[1].in_table = false;
+  const std::string html = page({{&k_bars, figure}});
+  EXPECT_NE(html.find("<tr data-op=\"all_reduce\"><th scope=\"row\">all_reduce</th><td class=\"number\" "
+                      "data-value=\"1234567\">1.23 ms</td></tr>"),
+            std::string::npos);
+  EXPECT_EQ(html.find(">calls</th>"), std::string::npos);
+}
+
+TEST(HtmlText, ReplacesEveryCharacterThatTurnsTheDirection) {
+  for (const char* const turning : {"\u061C", "\u200E", "\u200F", "\u202A", "\u202E", "\u2066", "\u2069"}) {
+    EXPECT_EQ(html_text(std::string("a") + turning + "b"),
+              "a\xef\xbf\xbd"
+              "b");
+  }
 }
 
 TEST(ReportHtml, SaysWhyAFigureIsAbsent) {

@@ -299,6 +299,7 @@ constexpr OutputKey k_keys[] = {
     {"wire_bytes_all_ranks", "wire bytes", Unit::bytes, k_all},
     {"wire_bytes_mean_per_rank", "mean wire/rank", Unit::bytes, k_rank},
     {"wire_bytes_of_pair", "wire bytes", Unit::bytes},
+    {"wire_bytes_per_iteration_all_ranks", "wire bytes per iteration", Unit::bytes, k_all},
     {"wire_bytes_per_rank", "wire/rank", Unit::bytes, k_rank},
     {"wire_bytes_per_sequence_all_ranks", "wire/sequence", Unit::bytes, k_all},
     {"wire_bytes_saved_per_rank", "wire bytes saved", Unit::bytes, k_rank},

@@ -26,10 +26,10 @@ export function fixture(kind) {
 export const sizeOf = (file) => statSync(file).size;
 
 // A home of its own: another Chromium on this machine, however stuck, holds no lock of this one.
-export const launch = () =>
+export const launch = (...more) =>
   chromium.launch({
     executablePath: process.env.COMMLENS_CHROMIUM,
-    args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-breakpad"],
+    args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-breakpad", ...more],
     env: {
       ...process.env,
       HOME: directory,

@@ -24,6 +24,8 @@ export class FigureView {
   private readonly legendPlace = element("ul", { class: "legend" });
   private readonly note = element("p", { class: "note" });
   private readonly resets: HTMLButtonElement[] = [];
+  private readonly made: HTMLElement[] = [];
+  private readonly stop = new AbortController();
   private chart: Chart | null = null;
   private readonly scene: Scene;
 
@@ -39,11 +41,31 @@ export class FigureView {
     for (const item of drawer.switches) chosen.set(item.id, item.initial ? "on" : "off");
     this.scene = { palette, width: 0, height: 0, chosen, hidden: new Set(), x: [0, 1], y: [0, 1] };
     root.classList.add("drawn");
-    this.place.before(this.tools(), this.legendPlace);
+    const tools = this.tools();
+    this.place.before(tools, this.legendPlace);
+    this.made.push(tools, this.legendPlace, this.note);
     this.measure();
     this.fillLegend();
     if (drawer.zoom !== "none") this.addHint();
     if (drawer.note) this.place.after(this.note);
+  }
+
+  /** What is chosen, by id. */
+  get chosen(): Map<string, string> {
+    return this.scene.chosen;
+  }
+
+  /** Takes everything it made out of the page. */
+  remove(): void {
+    this.stop.abort();
+    this.chart?.dispose();
+    this.chart = null;
+    this.afterPrint();
+    hideTip();
+    for (const each of this.made) each.remove();
+    this.place.removeAttribute("tabindex");
+    this.root.classList.remove("drawn");
+    delete this.root.dataset["chart"];
   }
 
   /** Draws when the figure comes near the window; a page of many charts opens as fast as its first ones. */
@@ -56,8 +78,13 @@ export class FigureView {
       },
       { rootMargin: "600px" },
     );
+    const resize = new ResizeObserver(() => this.resized());
     watch.observe(this.place);
-    new ResizeObserver(() => this.resized()).observe(this.root);
+    resize.observe(this.root);
+    this.stop.signal.addEventListener("abort", () => {
+      watch.disconnect();
+      resize.disconnect();
+    });
   }
 
   setPalette(palette: Palette): void {
@@ -186,14 +213,14 @@ export class FigureView {
     const id = `hint-${this.figure.id}`;
     this.place.setAttribute("tabindex", "0");
     this.place.setAttribute("aria-describedby", id);
-    this.place.addEventListener("keydown", (event) => this.onKey(event));
-    this.place.after(
-      element(
-        "p",
-        { class: "hint", id },
-        "Ctrl + wheel zooms, dragging moves; with the chart in focus: + − 0 and the arrow keys.",
-      ),
+    this.place.addEventListener("keydown", (event) => this.onKey(event), { signal: this.stop.signal });
+    const hint = element(
+      "p",
+      { class: "hint", id },
+      "Ctrl + wheel zooms, dragging moves; with the chart in focus: + − 0 and the arrow keys.",
     );
+    this.place.after(hint);
+    this.made.push(hint);
   }
 
   private zoom(factor: number, shareX = 0.5, shareY = 0.5): void {
@@ -253,11 +280,12 @@ export class FigureView {
   }
 
   private listen(chart: Chart): void {
-    this.place.addEventListener("pointermove", (event) => this.onMove(chart, event));
-    this.place.addEventListener("pointerdown", (event) => this.onDown(chart, event));
-    this.place.addEventListener("pointerleave", hideTip);
-    this.place.addEventListener("wheel", (event) => this.onWheel(chart, event), { passive: false });
-    this.place.addEventListener("dblclick", () => this.zoom(0));
+    const { signal } = this.stop;
+    this.place.addEventListener("pointermove", (event) => this.onMove(chart, event), { signal });
+    this.place.addEventListener("pointerdown", (event) => this.onDown(chart, event), { signal });
+    this.place.addEventListener("pointerleave", hideTip, { signal });
+    this.place.addEventListener("wheel", (event) => this.onWheel(chart, event), { passive: false, signal });
+    this.place.addEventListener("dblclick", () => this.zoom(0), { signal });
   }
 
   private pointOf(event: MouseEvent): [number, number] {

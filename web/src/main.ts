@@ -3,11 +3,13 @@ import { bars } from "./bars";
 import { contents } from "./contents";
 import { element } from "./dom";
 import type { DrawerMaker } from "./drawer";
-import { FigureView } from "./figure_view";
+import { FigurePlace } from "./figure_place";
+import { filterBar } from "./filter";
 import { histogram } from "./histogram";
 import { matrix } from "./matrix";
 import { lines, scatter } from "./points";
-import { storedReport, unpacked } from "./report_data";
+import { type StoredReport, storedReport, unpacked } from "./report_data";
+import { sortableTables } from "./tables";
 import { onThemeChange, palette, themeSwitch } from "./theme";
 import { timeline } from "./timeline";
 
@@ -21,20 +23,15 @@ function figurePlaces(): Map<string, HTMLElement> {
   return places;
 }
 
-async function drawn(): Promise<FigureView[]> {
-  const report = storedReport();
-  const views: FigureView[] = [];
+async function drawn(report: StoredReport | null): Promise<FigurePlace[]> {
+  const views: FigurePlace[] = [];
   for (const [id, place] of figurePlaces()) {
     const stored = report?.figures[id];
     const make = stored && Object.hasOwn(makers, stored.kind) ? makers[stored.kind] : undefined;
     if (!stored || !make) continue;
     try {
       const figure = await unpacked(id, stored);
-      const drawer = figure.rows > 0 ? make(figure) : null;
-      if (!drawer) continue;
-      const view = new FigureView(place, figure, drawer, palette());
-      views.push(view);
-      view.drawWhenNear();
+      if (figure.rows > 0 && make(figure)) views.push(new FigurePlace(place, figure, make));
     } catch (error) {
       // The table is still there; a chart that is missing must say so.
       place.append(
@@ -46,11 +43,26 @@ async function drawn(): Promise<FigureView[]> {
   return views;
 }
 
+/** Before what follows the verdict and the configuration. */
+function filterPlace(): Element {
+  const sections = document.querySelectorAll("main > section");
+  const first = document.querySelector("#configuration")?.closest("section");
+  return (
+    [...sections].find((section) => section !== first) ?? document.querySelector("main")!.lastElementChild!
+  );
+}
+
 async function start(): Promise<void> {
   document.documentElement.classList.add("scripted");
   (document.querySelector("body > header") ?? document.body).append(themeSwitch());
   contents();
-  const views = await drawn();
+  sortableTables();
+  const report = storedReport();
+  const views = await drawn(report);
+  const bar = filterBar(report, (filter) => {
+    for (const view of views) view.filter(filter);
+  });
+  if (bar) filterPlace().before(bar);
   onThemeChange(() => {
     for (const view of views) view.setPalette(palette());
   });

@@ -117,7 +117,7 @@ class Points implements Drawer {
 
   private axisOf(scene: Scene, column: Column, log: boolean): Record<string, unknown> {
     const [least, most] = this.range(column, scene.hidden);
-    const base = Number(this.figure.options["log_base"] ?? 10);
+    const base = Number(this.figure.options["log_base"] ?? (column.unit === "bytes" ? 16 : 10));
     if (log && least > 0) return logAxis(scene, column.unit, least, most, base);
     return measureAxis(scene, column.unit, most);
   }

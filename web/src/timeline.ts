@@ -17,6 +17,7 @@ import { Strip, timelineColumns, TimelineModel } from "./timeline_model";
 import { bandwidthText, exactText, timeMark, timeText } from "./units";
 
 const mostRanks = 64;
+const mostLanes = 96;
 const everything = "all";
 
 class Timeline implements Drawer {
@@ -47,7 +48,8 @@ class Timeline implements Drawer {
         { value: "axis", label: "axis" },
       ];
       this.choices.push({ id: "colour", label: "Colour by", options, initial: "op", form: "buttons" });
-      this.switches.push({ id: "lanes", label: "Row per axis", initial: false });
+      const lanes = this.axes.length * Math.min(model.ranks.length, mostRanks);
+      this.switches.push({ id: "lanes", label: "Row per axis", initial: lanes <= mostLanes });
     }
   }
 
@@ -96,7 +98,14 @@ class Timeline implements Drawer {
   height(scene: Scene): number {
     const rows = this.shownRanks(scene).length;
     const lanes = this.lanes(scene);
-    return 46 + rows * Math.max(this.rowHeight(rows), lanes > 1 ? 9 * lanes : 0);
+    const lane = rows <= 12 ? 14 : 9;
+    return 46 + rows * Math.max(this.rowHeight(rows), lanes > 1 ? 8 + lane * lanes : 0);
+  }
+
+  note(scene: Scene): string | null {
+    return this.lanes(scene) > 1
+      ? `a rank has a row for each axis; from the top: ${this.axes.join(", ")}.`
+      : null;
   }
 
   private rowHeight(rows: number): number {

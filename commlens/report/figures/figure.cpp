@@ -139,6 +139,14 @@ std::vector<FigureColumn> figure_columns(const Table& table) {
   return columns;
 }
 
+std::vector<FigureColumn> figure_columns(const Table& table, std::initializer_list<std::string_view> hidden) {
+  std::vector<FigureColumn> columns = figure_columns(table);
+  for (FigureColumn& column : columns) {
+    column.in_table = std::find(hidden.begin(), hidden.end(), column.name) == hidden.end();
+  }
+  return columns;
+}
+
 FigureColumn text_column(std::string name, std::string title) {
   return {std::move(name), std::move(title), "", TextColumn{}};
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -43,6 +44,8 @@ struct FigureColumn {
   std::variant<std::vector<std::int64_t>, std::vector<double>, TextColumn> values;
   /// Ascending values, such as start times: stored as differences in the page.
   bool ascending = false;
+  /// Whether the page's table has it; the data always do.
+  bool in_table = true;
 
   std::size_t rows() const;
   /// As in the page's tables: "4,213,760", "1.25 ms", "12.5 %", "-" for a missing value.
@@ -87,6 +90,9 @@ FigureOptions bar_options(const char* category, const char* series, bool is_stac
 
 /// The columns of a table with their rows, named by their keys.
 std::vector<FigureColumn> figure_columns(const Table& table);
+
+/// The same, with those of `hidden` in the data alone.
+std::vector<FigureColumn> figure_columns(const Table& table, std::initializer_list<std::string_view> hidden);
 
 /// Columns with a name, a title and a unit, to fill one by one where there may be millions of rows.
 FigureColumn text_column(std::string name, std::string title);

@@ -3,11 +3,14 @@
 #include <array>
 
 #include "commlens/base/check.hpp"
+#include "commlens/report/figures/bandwidth_figure.hpp"
 #include "commlens/report/figures/breakdown_figure.hpp"
 #include "commlens/report/figures/bubble_figure.hpp"
+#include "commlens/report/figures/busy_figure.hpp"
 #include "commlens/report/figures/calls_figure.hpp"
 #include "commlens/report/figures/choice_figures.hpp"
 #include "commlens/report/figures/cold_figure.hpp"
+#include "commlens/report/figures/configuration_figure.hpp"
 #include "commlens/report/figures/coverage_figure.hpp"
 #include "commlens/report/figures/differences_figure.hpp"
 #include "commlens/report/figures/first_calls_figure.hpp"
@@ -26,11 +29,13 @@
 #include "commlens/report/figures/sizes_figure.hpp"
 #include "commlens/report/figures/slow_ranks_figure.hpp"
 #include "commlens/report/figures/timeline_figure.hpp"
+#include "commlens/report/figures/totals_figure.hpp"
 #include "commlens/report/figures/waits_figure.hpp"
 
 namespace commlens {
 namespace {
 
+constexpr std::string_view k_given = "Configuration";
 constexpr std::string_view k_found = "Layouts found";
 constexpr std::string_view k_simulated = "Simulated iteration";
 constexpr std::string_view k_overview = "Overview";
@@ -40,7 +45,8 @@ constexpr std::string_view k_against = "Side by side";
 constexpr std::string_view k_advice = "What to change";
 constexpr std::string_view k_sources = "Where the numbers come from";
 
-constexpr std::array<FigureEntry, 30> k_entries = {{
+constexpr std::array<FigureEntry, 36> k_entries = {{
+    {"given", "Configuration", k_given, configuration_figure, FigureSource::any},
     {"search", "The search at a glance", k_found, search_figure, FigureSource::layouts},
     {"layouts", "Fastest layouts", k_found, layouts_figure, FigureSource::layouts},
     {"front", "Time and memory", k_found, front_figure, FigureSource::layouts},
@@ -51,12 +57,17 @@ constexpr std::array<FigureEntry, 30> k_entries = {{
     {"simulated", "The simulation at a glance", k_simulated, simulated_figure, FigureSource::simulated},
     {"simulated-time", "Where the time goes", k_simulated, simulated_time_figure, FigureSource::simulated},
     {"overview", "The trace at a glance", k_overview, overview_figure},
+    {"totals", "One iteration, and initialisation", k_overview, totals_figure},
     {"runs", "What was given", k_overview, runs_figure},
+    {"runs-by-op", "All of them per op", k_overview, runs_by_op_figure},
     {"breakdown", "Breakdown by op, group and phase", k_volume, breakdown_figure},
+    {"init-breakdown", "Initialisation by op, group and phase", k_volume, init_breakdown_figure},
     {"iterations", "Iteration by iteration", k_volume, iterations_figure},
     {"sizes", "Message sizes", k_volume, sizes_figure},
     {"matrix", "Who sends to whom", k_volume, matrix_figure},
     {"timeline", "Timeline", k_time, timeline_figure},
+    {"busy", "Time in calls, overlaps once", k_time, busy_figure},
+    {"bandwidth", "Bus bandwidth by message size", k_time, bandwidth_figure},
     {"overlap", "Exposed and hidden communication", k_time, overlap_figure},
     {"cold", "Cold start", k_time, cold_figure},
     {"first-calls", "First calls on each group", k_time, first_calls_figure},
@@ -82,6 +93,8 @@ void check(const Figure& figure) {
 
 bool has_source(const FigureInput& input, FigureSource source) {
   switch (source) {
+    case FigureSource::any:
+      return true;
     case FigureSource::trace:
       return input.subject.trace != nullptr;
     case FigureSource::layouts:

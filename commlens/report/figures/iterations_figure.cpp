@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/report/breakdown_report.hpp"
 #include "commlens/report/figures/labels.hpp"
 #include "commlens/report/vocabulary.hpp"
 
@@ -48,14 +49,15 @@ FigureResult iterations_figure(const FigureInput& input) {
   }
   Table table(columns({"iteration", "call", "calls_all_ranks", "message_bytes_all_ranks",
                        Column{"wire_bytes_all_ranks", "wire bytes, all ranks"},
-                       Column{"time_ns_all_ranks", "time in calls"}}));
+                       Column{"time_ns_all_ranks", "time in calls"}, "op", "axis"}));
   for (const auto& [number, row] : rows_by_iteration(input)) {
     if (number > iterations.back()) {
       break;
     }
     table.add({number, call_label(input.trace(), row->kind, row->name, row->axis, row->group_size),
                row->calls, row->message, row->knows_wire() ? Cell(row->wire) : Cell(),
-               row->time ? Cell(row->time->total) : Cell()});
+               row->time ? Cell(row->time->total) : Cell(), op_text(input.trace(), row->kind, row->name),
+               name_of(row->axis)});
   }
   figure.kind = FigureKind::lines;
   figure.caption = "Calls and bytes per iteration, summed over all ranks; iteration -1 is initialisation.";
@@ -74,7 +76,7 @@ FigureResult iterations_figure(const FigureInput& input) {
   } else {
     table.remove({"time_ns_all_ranks"});
   }
-  figure.columns = figure_columns(table);
+  figure.columns = figure_columns(table, {"op", "axis"});
   figure.options = {{"x", std::string("iteration")},
                     {"series", std::string("call")},
                     {"value", toggles.front()},

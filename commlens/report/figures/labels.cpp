@@ -64,6 +64,20 @@ bool is_shown(const FigureInput& input, Iteration iteration) {
   return !input.iterations || (iteration >= input.iterations->first && iteration <= input.iterations->second);
 }
 
+bool is_counted(const FigureInput& input, Iteration iteration) {
+  return !input.training ? is_shown(input, iteration)
+                         : iteration >= input.training->first && iteration <= input.training->second;
+}
+
+std::string counted_iterations(const FigureInput& input) {
+  if (!input.training) {
+    return "the iterations shown";
+  }
+  const auto [first, last] = *input.training;
+  return first == last ? fmt::format("iteration {}", first)
+                       : iterations_label(input.volumes().iterations.list()) + ", without initialisation";
+}
+
 bool is_printed_log(const Trace& trace) { return trace.provenance.accounting == Accounting::comms_logger; }
 
 bool is_timed(const RankStream& stream) {

@@ -23,6 +23,12 @@ std::string counted(std::int64_t count, const std::string& many);
 /// Whether a call of `iteration` is shown; calls of unknown iterations are when all are.
 bool is_shown(const FigureInput& input, Iteration iteration);
 
+/// The same of figures of volumes, where initialisation is apart.
+bool is_counted(const FigureInput& input, Iteration iteration);
+/// What figures of volumes count: "iteration 2", "2 iterations (0 to 1), without initialisation", "the
+/// iterations shown".
+std::string counted_iterations(const FigureInput& input);
+
 /// Whether a trace's sizes are those of DeepSpeed's comms logger, which reports no groups, hence no wire
 /// bytes.
 bool is_printed_log(const Trace& trace);

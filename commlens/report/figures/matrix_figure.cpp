@@ -26,7 +26,7 @@ Messages messages_of(const FigureInput& input, const RankStream& stream) {
   const Trace& trace = input.trace();
   std::vector<std::int64_t> calls(trace.ops().size(), 0);
   for (const CommEvent& event : stream.events) {
-    calls[static_cast<std::size_t>(event.op)] += is_shown(input, event.iteration) ? 1 : 0;
+    calls[static_cast<std::size_t>(event.op)] += is_counted(input, event.iteration) ? 1 : 0;
   }
   Messages messages;
   for (std::size_t at = 0; at < calls.size(); ++at) {
@@ -49,7 +49,7 @@ std::int64_t calls_without_group(const FigureInput& input) {
       const CommOp& op = trace.op(event.op);
       const bool sends = route_of(op.kind) != Route::none && message_bytes(op).value > 0;
       const bool is_unknown = !trace.groups.knows_members(op.group) && trace.groups.size(op.group) != 1;
-      of_one += sends && is_unknown && is_shown(input, event.iteration) ? 1 : 0;
+      of_one += sends && is_unknown && is_counted(input, event.iteration) ? 1 : 0;
     }
     calls = saturating_sum(calls, saturating_product(of_one, stream.ranks.count()));
   }
@@ -150,7 +150,8 @@ class Traffic {
   TrafficCells cells_;
 };
 
-Figure matrix_of(const TrafficCells& cells, std::int64_t block, std::int64_t ranks) {
+Figure matrix_of(const TrafficCells& cells, std::int64_t block, std::int64_t ranks,
+                 const std::string& which) {
   Table table(
       columns({Column{"source_rank", block == 1 ? "from rank" : "from first rank"},
                Column{"destination_rank", block == 1 ? "to rank" : "to first rank"}, "wire_bytes_of_pair"}));
@@ -162,15 +163,14 @@ Figure matrix_of(const TrafficCells& cells, std::int64_t block, std::int64_t ran
   }
   Figure figure;
   figure.kind = FigureKind::matrix;
-  figure.caption =
-      "Wire bytes that each rank sends to each other, over the iterations shown. A send goes where it says. "
-      "For "
-      "collectives a bandwidth-optimal algorithm is assumed, because a trace does not record the one that "
-      "ran: a "
-      "ring through the members in ascending order for all_reduce, all_gather, reduce_scatter, broadcast and "
+  figure.caption = fmt::format(
+      "Wire bytes that each rank sends to each other, over {}. A send goes where it says. For collectives a "
+      "bandwidth-optimal algorithm is assumed, because a trace does not record the one that ran: a ring "
+      "through the members in ascending order for all_reduce, all_gather, reduce_scatter, broadcast and "
       "reduce (of these two the mean over the members), and equal parts to every other member for "
       "all_to_all. "
-      "Pairs that exchange nothing are skipped; those that exchange most come first.";
+      "Pairs that exchange nothing are skipped; those that exchange most come first.",
+      which);
   figure.columns = figure_columns(table);
   figure.options = {{"source", std::string("source_rank")},
                     {"destination", std::string("destination_rank")},
@@ -235,7 +235,7 @@ FigureResult matrix_figure(const FigureInput& input) {
   for (const auto& [pair, bytes] : cells) {  // members that have no stream of their own
     ranks = std::max({ranks, pair.first * block + 1, pair.second * block + 1});
   }
-  Figure figure = matrix_of(cells, block, ranks);
+  Figure figure = matrix_of(cells, block, ranks, counted_iterations(input));
   if (unknown > 0) {
     figure.notes.push_back(fmt::format("Not shown: {} of which the trace does not say between which ranks.",
                                        counted(unknown, "calls")));

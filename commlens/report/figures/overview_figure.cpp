@@ -21,13 +21,6 @@ std::string exact(Bytes bytes) {
   return fmt::format("{} ({} bytes)", to_text(bytes), with_commas(bytes.value));
 }
 
-std::string source_text(const Provenance& provenance) {
-  const char* const link = provenance.source == Source::imported ? "from" : "by";
-  return provenance.producer.empty()
-             ? std::string(name_of(provenance.source))
-             : fmt::format("{} {} {}", name_of(provenance.source), link, provenance.producer);
-}
-
 void add_time(Table& lines, const Summary& summary) {
   if (!summary.time) {
     return;
@@ -51,9 +44,6 @@ FigureResult overview_figure(const FigureInput& input) {
   const Summary& summary = input.summary;
   Table lines(columns({"what", "value"}));
   add(lines, "trace", input.subject.name);
-  add(lines, "source", source_text(trace.provenance));
-  add(lines, "description", trace.provenance.description);
-  add(lines, "framework", trace.provenance.framework);
   const std::int64_t ranks = job_ranks(trace);
   add(lines, "ranks",
       ranks == summary.ranks ? with_commas(ranks)
@@ -70,7 +60,7 @@ FigureResult overview_figure(const FigureInput& input) {
   if (!is_printed_log(trace) && knows_wire(summary)) {
     add(lines, "wire bytes, all ranks", exact(summary.wire));
   }
-  const SizeHistogram& sizes = summary.sizes;
+  const SizeHistogram& sizes = input.volumes().sizes;
   if (sizes.calls > 0) {
     add(lines, fmt::format("messages below {}", to_text(sizes.small_limit)),
         fmt::format(
@@ -87,7 +77,7 @@ FigureResult overview_figure(const FigureInput& input) {
                     counted(summary.computing_ranks, "ranks")));
   }
   Figure figure;
-  figure.caption = "Sums over all ranks and the iterations shown.";
+  figure.caption = "Sums over all ranks and the iterations shown, initialisation among them where it is.";
   if (!is_printed_log(trace)) {
     note_unknown_wire(summary, figure);
   } else {
@@ -97,6 +87,7 @@ FigureResult overview_figure(const FigureInput& input) {
         "log has no groups, so there are no wire bytes, and it is of rank 0 alone.");
   }
   figure.columns = figure_columns(lines);
+  figure.options = {{"facts", true}};
   figure.formulas = {"message-bytes", "wire-bytes"};
   return figure;
 }

@@ -35,10 +35,10 @@ Plain cells_of_column(const Figure& figure, const std::string& name) {
 
 TEST(ResultFigures, AreThoseOfWhatWasGiven) {
   const std::map<std::string, FigureResult> found = result_figures({test_support::k_found_json});
-  EXPECT_EQ(found.size(), 6);
+  EXPECT_EQ(found.size(), 7);  // what was given, and six of layouts
   EXPECT_FALSE(found.contains("overview"));
-  EXPECT_EQ(result_figures({test_support::k_scaling_json}).size(), 1);
-  EXPECT_EQ(result_figures({test_support::k_simulated_json, test_support::k_scaling_json}).size(), 3);
+  EXPECT_EQ(result_figures({test_support::k_scaling_json}).size(), 2);
+  EXPECT_EQ(result_figures({test_support::k_simulated_json, test_support::k_scaling_json}).size(), 4);
 }
 
 TEST(ResultFigures, OfLayoutsHavePartsIntervalsAndWhichAreEqual) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/report/figures/labels.hpp"
 #include "commlens/report/histogram_report.hpp"
 #include "commlens/report/shares.hpp"
 
@@ -21,17 +22,16 @@ std::string small_text(const SizeHistogram& sizes) {
 }  // namespace
 
 FigureResult sizes_figure(const FigureInput& input) {
-  const SizeHistogram& sizes = input.summary.sizes;
+  const SizeHistogram& sizes = input.volumes().sizes;
   if (sizes.bins.empty()) {
     return no_figure("the trace has no calls with a size");
   }
   Figure figure;
   figure.kind = FigureKind::histogram;
-  figure.caption =
-      "Message bytes of one call, in classes of powers of two, over all ranks and the iterations shown; "
-      "barriers "
-      "are skipped. " +
-      small_text(sizes);
+  figure.caption = fmt::format(
+      "Message bytes of one call, in classes of powers of two, over all ranks and {}; barriers are skipped. "
+      "{}",
+      counted_iterations(input), small_text(sizes));
   std::vector<ColumnUse> shown = {Column{"lower_bytes", "from (bytes)"}, "upper_bytes", "calls_all_ranks",
                                   "message_bytes_all_ranks"};
   std::vector<std::string> toggles = {"calls_all_ranks", "message_bytes_all_ranks"};
