@@ -60,7 +60,8 @@ class NcclEvents {
     std::uint64_t last_timer = 0;
     bool is_taken = false;  // an api event whose call was enqueued
     bool is_captured = false;
-    bool is_complete = false;  // a channel has ended
+    bool is_complete = false;     // a channel has ended
+    bool is_misnumbered = false;  // its kernel events are those of an earlier call
   };
 
   Event& add();
