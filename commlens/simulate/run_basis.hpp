@@ -36,4 +36,9 @@ std::string family_of_run(const RunHardware& hardware, std::string_view framewor
 const RunFramework* most_measured(std::span<const RunFramework* const> frameworks, std::string_view gpu,
                                   const RunCalibration& calibration);
 
+/// Whose runs stand for those of a job's framework on the device: its own, where they were measured there or
+/// on a device alike, else those with the most runs. Never null.
+const RunFramework* framework_for_job(std::string_view framework, std::string_view gpu,
+                                      const RunCalibration& calibration);
+
 }  // namespace commlens

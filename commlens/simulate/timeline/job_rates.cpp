@@ -133,6 +133,7 @@ void use_machine_products(const Job& job, DType dtype, const Machine& machine, J
 
 struct KernelSeconds {
   const JobRates& rates;
+  bool is_update = false;  // of the optimizer
   double operator()(const Gemm& gemm) const {
     const auto measured = rates.measured_products.find({gemm.m, gemm.n, gemm.k});
     return measured != rates.measured_products.end()
@@ -143,7 +144,9 @@ struct KernelSeconds {
     return rates.slower * attention_seconds(rates.rates, kernel);
   }
   double operator()(const MemoryKernel& kernel) const {
-    return memory_seconds(rates.rates, static_cast<double>(kernel.moved.value));
+    const auto bytes = static_cast<double>(kernel.moved.value);
+    return is_update ? rates.update_factor * bytes / rates.rates.memory_bandwidth
+                     : memory_seconds(rates.rates, bytes);
   }
 };
 
@@ -153,10 +156,9 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   TrainingRun run;
   run.hardware = machine_hardware(machine, job.layout.ranks);
   run.model.sequence = job.model.sequence;
-  run.has_other_trainer = has_other_trainer(job.framework);
   run.behaviour.has_fused_attention = job.train.attention != Attention::eager;
-  const RunFramework* const framework =
-      most_measured(frameworks_of_job(job.framework), run.hardware.gpu, calibration);
+  const RunFramework* const framework = framework_for_job(job.framework, run.hardware.gpu, calibration);
+  run.has_other_trainer = has_other_trainer(job.framework) && framework != own_framework(job.framework);
   run.family = family_of_run(run.hardware, framework->name, calibration);
   if (const Accelerator* const known = accelerator_of(machine); known != nullptr) {
     run.priors = known->priors;
@@ -183,6 +185,7 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   const double kernels = kernels_of_layer(job);
   result.kernel_launch = choice.coefficients[Coefficient::layer_launch] * 1e-6 / kernels;
   result.kernel_floor = choice.coefficients[Coefficient::launch_floor] * 1e-6 / kernels;
+  result.update_factor = choice.coefficients[Coefficient::optimizer_bytes] / framework->update_bytes;
   if (job.train.micro_batches > 1) {
     result.accumulate = framework->behaviour.accumulation_bytes / result.rates.memory_bandwidth;
     result.weight_gradients = products_of(job, Pass::weight_gradient);
@@ -216,7 +219,7 @@ double accumulation_seconds(const JobRates& rates, const PlanWork& work) {
 }  // namespace
 
 double work_seconds(const JobRates& rates, const PlanWork& work) {
-  const KernelSeconds seconds_of{rates};
+  const KernelSeconds seconds_of{rates, work.phase == Phase::optimizer};
   double seconds = 0;
   for (const Kernel& kernel : work.kernels) {
     seconds += std::visit(seconds_of, kernel) + rates.kernel_launch;
