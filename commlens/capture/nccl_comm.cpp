@@ -85,6 +85,12 @@ GroupOfComm NcclComm::unresolved_group() const {
           .is_likely_world = identity_.size == job_ranks_ && stream_.self().value == identity_.rank};
 }
 
+bool NcclComm::is_to_itself(const NcclArguments& arguments) const {
+  const bool is_message =
+      arguments.function == NcclFunction::send || arguments.function == NcclFunction::recv;
+  return is_message && arguments.root_or_peer == identity_.rank;
+}
+
 CommunicatorId NcclComm::communicator() const {
   return identity_.is_agreed && identity_.size != 1 ? CommunicatorId{identity_.comm} : k_no_communicator;
 }

@@ -42,6 +42,12 @@ class NcclComm {
   void learn_size(int size);
   /// A call; std::nullopt if its arguments make no sense.
   std::optional<RecordedCall> call(const NcclArguments& arguments);
+  /// Whether a call is a message of this member to itself.
+  bool is_to_itself(const NcclArguments& arguments) const;
+
+  /// From now on NCCL reports the kernels of earlier calls as those of later ones.
+  void misnumber_kernels() { has_misnumbered_kernels_ = true; }
+  bool has_misnumbered_kernels() const { return has_misnumbered_kernels_; }
 
  private:
   CommunicatorId communicator() const;
@@ -60,6 +66,7 @@ class NcclComm {
   int least_;  // as many members there are at least
   std::vector<std::optional<Rank>> known_;
   bool is_resolved_ = false;
+  bool has_misnumbered_kernels_ = false;
   std::int64_t next_look_ns_ = 0;
   std::optional<Rank> strangers_;  // numbers of the members that are not known
   std::optional<GroupId> whole_;   // of the members known by now

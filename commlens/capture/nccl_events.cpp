@@ -96,6 +96,13 @@ EventHandle NcclEvents::start_call(NcclComm& comm, const CallSeen& seen, const E
     call->protocol = seen.arguments.protocol;
   }
   event.call = *call;
+  // The GPU counts a message of a rank to itself as work, NCCL's proxies do not (NCCL 2.28, enqueue.cc,
+  // addP2pToPlan: nProxyOps; device/common.h, profiler): from the first one on, the kernel that is reported
+  // for a call is that of an earlier call.
+  if (comm.is_to_itself(seen.arguments)) {
+    comm.misnumber_kernels();
+  }
+  event.is_misnumbered = comm.has_misnumbered_kernels();
   if (is_its_api && is_first) {
     api->is_taken = true;
     event.issued_ns = api->issued_ns;
@@ -140,6 +147,10 @@ EventHandle NcclEvents::start_kernel(const EventHandle& call, std::uint64_t time
   Event* const event = call.kind == EventHandle::Kind::call ? find(call.sequence) : nullptr;
   if (event == nullptr) {
     stream_.skip("kernel event of a call that is not known any more");
+    return {};
+  }
+  if (event->is_misnumbered) {
+    stream_.skip("kernel event of a communicator after a message of a rank to itself, which NCCL misnumbers");
     return {};
   }
   if (event->first_start_ns == 0) {

@@ -64,7 +64,8 @@ class NcclEvents {
     std::uint64_t group = 0;  // of the program; an api event's
     bool is_taken = false;    // an api event whose call was enqueued
     bool is_captured = false;
-    bool is_complete = false;  // a channel has ended
+    bool is_complete = false;     // a channel has ended
+    bool is_misnumbered = false;  // its kernel events are those of an earlier call
   };
 
   Event& add();

@@ -209,10 +209,10 @@ std::vector<Kernel> kernels_of(const Job& job, ModulePart part, Pass pass) {
   return {};
 }
 
-std::vector<Kernel> optimizer_kernels(Elements elements, DType model_dtype) {
-  constexpr std::int64_t fp32_bytes = 7 * 4;  // gradient, parameter, two moments; the latter three again
-  const std::int64_t copy = model_dtype == DType::fp32 ? 0 : size_of(model_dtype);
-  return {MemoryKernel{Bytes{elements.value * (fp32_bytes + copy)}}};
+std::vector<Kernel> optimizer_kernels(Elements elements, DType model_dtype, DType state_dtype) {
+  constexpr std::int64_t touched = 7;  // gradient, parameter, two moments; the latter three again
+  const std::int64_t copy = model_dtype == state_dtype ? 0 : size_of(model_dtype);
+  return {MemoryKernel{Bytes{elements.value * (touched * size_of(state_dtype) + copy)}}};
 }
 
 }  // namespace commlens

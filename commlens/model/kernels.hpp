@@ -85,7 +85,7 @@ enum class Pass : std::uint8_t { forward, input_gradient, weight_gradient };
 std::vector<Kernel> kernels_of(const Job& job, ModulePart part, Pass pass);
 
 /// The update of `elements` parameters by Adam: gradient, parameter and two moments read, the latter three
-/// written, fp32; with a 16-bit model its copy too.
-std::vector<Kernel> optimizer_kernels(Elements elements, DType model_dtype);
+/// written, in `state_dtype`; a model of another type has its copy written too.
+std::vector<Kernel> optimizer_kernels(Elements elements, DType model_dtype, DType state_dtype = DType::fp32);
 
 }  // namespace commlens

@@ -109,6 +109,7 @@ TEST(Kernels, OfCausalAttentionComputeHalfOfThePairs) {
 TEST(Kernels, OfTheUpdateTouchWhatAdamKeeps) {
   EXPECT_EQ(optimizer_kernels({10}, DType::fp32), (Kernels{MemoryKernel{Bytes{280}}}));
   EXPECT_EQ(optimizer_kernels({10}, DType::bf16), (Kernels{MemoryKernel{Bytes{300}}}));
+  EXPECT_EQ(optimizer_kernels({10}, DType::bf16, DType::bf16), (Kernels{MemoryKernel{Bytes{140}}}));
 }
 
 }  // namespace

@@ -126,9 +126,9 @@ void ModelWork::backward_stage(const StagePart& part) {
   }
 }
 
-void ModelWork::optimizer(Elements elements) {
+void ModelWork::optimizer(Elements elements, DType states) {
   if (elements.value > 0) {
-    out_.compute(out_.intern(optimizer_kernels(elements, out_.job().train.dtype)));
+    out_.compute(out_.intern(optimizer_kernels(elements, out_.job().train.dtype, states)));
   }
 }
 

@@ -31,8 +31,8 @@ class ModelWork {
   void forward_stage(const StagePart& part);
   void backward_stage(const StagePart& part);
 
-  /// The update of so many parameters.
-  void optimizer(Elements elements);
+  /// The update of so many parameters, which Adam keeps in `states`.
+  void optimizer(Elements elements, DType states = DType::fp32);
 
   /// Under selective recomputation: the scores once more.
   void recompute_scores();

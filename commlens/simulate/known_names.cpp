@@ -110,6 +110,7 @@ RunFramework framework_of(const ConfigNode& node) {
   behaviour.reduces_to_all = flag_of(node, "reduces_to_all");
   result.has_sharded_runs = flag_of(node, "sharded_runs");
   result.has_host_optimizer_of_shards = flag_of(node, "host_optimizer_of_shards");
+  result.update_bytes = number_of(node, "update_bytes", result.update_bytes);
   return result;
 }
 
@@ -141,6 +142,7 @@ KnownNames read_names() {
     job.name = text_of(node, "framework");
     job.runs = texts_of(node, "runs");
     job.has_other_trainer = flag_of(node, "other_trainer");
+    job.own = text_of(node, "own");
   }
   return names;
 }
@@ -208,6 +210,15 @@ std::vector<const RunFramework*> frameworks_of_job(std::string_view framework) {
     }
   }
   return found.empty() ? std::vector<const RunFramework*>{&find_framework(framework)} : found;
+}
+
+const RunFramework* own_framework(std::string_view framework) {
+  for (const JobFramework& job : known_names().jobs) {
+    if (job.name == framework && !job.own.empty()) {
+      return &find_framework(job.own);
+    }
+  }
+  return nullptr;
 }
 
 bool has_other_trainer(std::string_view framework) {

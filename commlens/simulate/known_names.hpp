@@ -30,6 +30,8 @@ struct RunFramework {
   bool has_host_optimizer_of_shards = false;  // the host updates parameters that are sharded
   std::vector<DataParallelKind> searched;     // what a search tries of it
   bool has_sharded_runs = false;              // runs that it was fitted to had sharded parameters
+  /// Bytes that the update of a parameter moves in its runs (optimizer_kernels): fp32 states, a 16-bit copy.
+  double update_bytes = 30;
 };
 
 /// A model whose table leaves out what decides its time.
@@ -44,6 +46,7 @@ struct JobFramework {
   std::string name;
   std::vector<std::string> runs;
   bool has_other_trainer = false;  // their loops and kernels are not the job's own
+  std::string own;                 // but of these runs they are; empty: of none
 };
 
 /// data/training/accelerators.json.
@@ -62,6 +65,8 @@ const Accelerator* accelerator_named(std::string_view name);
 const RunFramework& find_framework(std::string_view name);
 /// The frameworks of tables that stand for a job's, the nearest first; the job's own name where none does.
 std::vector<const RunFramework*> frameworks_of_job(std::string_view framework);
+/// The one of them whose loops and kernels are the job's own; null: none, or all.
+const RunFramework* own_framework(std::string_view framework);
 /// Whether those runs are of another trainer, which shares the framework's libraries alone.
 bool has_other_trainer(std::string_view framework);
 const KnownModel* find_model(std::string_view name);

@@ -215,4 +215,17 @@ const RunFramework* measured_with_shards(std::string_view gpu, const RunCalibrat
   return frameworks.empty() ? nullptr : most_measured(frameworks, gpu, calibration);
 }
 
+const RunFramework* framework_for_job(std::string_view framework, std::string_view gpu,
+                                      const RunCalibration& calibration) {
+  const RunFramework* const own = own_framework(framework);
+  const Accelerator* const device = accelerator_named(gpu);
+  const auto is_own = [&](const FamilyFit& family) {
+    const bool is_near = family.gpu == gpu || (device != nullptr && is_alike(*device, family.gpu));
+    return is_near && framework_of_family(family.name) == own->name;
+  };
+  const bool is_measured =
+      own != nullptr && std::any_of(calibration.families.begin(), calibration.families.end(), is_own);
+  return is_measured ? own : most_measured(frameworks_of_job(framework), gpu, calibration);
+}
+
 }  // namespace commlens

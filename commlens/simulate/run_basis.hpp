@@ -50,4 +50,9 @@ const RunFramework* most_measured(std::span<const RunFramework* const> framework
 /// The framework that most runs with sharded parameters on the device were of; null: there are none.
 const RunFramework* measured_with_shards(std::string_view gpu, const RunCalibration& calibration);
 
+/// Whose runs stand for those of a job's framework on the device: its own, where they were measured there or
+/// on a device alike, else those with the most runs. Never null.
+const RunFramework* framework_for_job(std::string_view framework, std::string_view gpu,
+                                      const RunCalibration& calibration);
+
 }  // namespace commlens

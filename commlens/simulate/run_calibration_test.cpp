@@ -66,6 +66,22 @@ TEST(RunCalibration, FindsTheTimesOfOtherCoefficients) {
   }
 }
 
+/// Nothing is sent, so that no coefficient of links is fitted, and the time beside all kernels is.
+TEST(RunCalibration, OfOneDeviceFitsWhatAnIterationTakesBesideItsKernels) {
+  TrainingRun run = sharded_run(2048, 4, 2048);
+  run.layout.ranks = 1;
+  run.layout.data_kind = DataParallelKind::replicated;
+  const TrainingRun* const alone = &run;
+  using enum Coefficient;
+  EXPECT_EQ(coefficients_of({&alone, 1}),
+            (std::vector<Coefficient>{gemm_efficiency, layer_launch, attention_efficiency, memory_factor,
+                                      optimizer_bytes, step}));
+  run.layout.ranks = 8;
+  EXPECT_EQ(coefficients_of({&alone, 1}),
+            (std::vector<Coefficient>{gemm_efficiency, layer_launch, attention_efficiency, memory_factor,
+                                      link_share, optimizer_bytes}));
+}
+
 TEST(RunCalibration, BorrowsWhatAFamilyHasNotSeen) {
   const RunCalibration calibration = calibrated_runs(runs_with(Coefficients()), "made up");
   const RunPrediction seen = predicted_run(sharded_run(2048, 2, 2048), calibration);

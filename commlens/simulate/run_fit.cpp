@@ -176,6 +176,7 @@ bool has_shards(const TrainingRun& run) { return is_sharded(run.layout.data_kind
 bool is_all_sharded(std::span<const TrainingRun* const> runs) {
   return std::all_of(runs.begin(), runs.end(), [](const TrainingRun* run) { return has_shards(*run); });
 }
+bool is_of_several(const TrainingRun& run) { return run.layout.ranks > 1; }
 bool has_owners(const TrainingRun& run) { return run.layout.data_kind == DataParallelKind::owners; }
 bool has_host(const TrainingRun& run) { return run.behaviour.has_host_optimizer; }
 bool is_small(const TrainingRun& run) { return run.behaviour.precision != MatrixPrecision::bf16; }
@@ -229,7 +230,10 @@ std::vector<Coefficient> coefficients_of(std::span<const TrainingRun* const> run
   add(any(runs, hides_tensor), {tensor_hidden});
   add(any(runs, has_experts), {exchange});
   add(!is_all_sharded(runs) && any(runs, leaves_domain), {hop});
-  add(!any(runs, leaves_domain), {link_share, optimizer_bytes});
+  add(any(runs, is_of_several) && !any(runs, leaves_domain), {link_share});
+  add(!any(runs, leaves_domain), {optimizer_bytes});
+  // One device alone: what an iteration takes beside its kernels is no part of any message.
+  add(!any(runs, is_of_several), {step});
   return fitted;
 }
 

@@ -227,6 +227,25 @@ void aborts(Plugin& plugin) {
   std::printf("%d\n", callers * calls);
 }
 
+/// Calls before and after a rank's messages to itself, and on another communicator.
+void messages_to_itself(Plugin& plugin) {
+  std::vector<Comm> comms;
+  for (const std::uint64_t id : {0xf4U, 0xf5U}) {
+    comms.push_back(plugin.join(id, 0, 2));
+    comms.push_back(plugin.join(id, 1, 2));
+  }
+  Comm& one = comms.front();
+  whole_call(plugin, one, {"AllReduce", 101, "ncclFloat32"});
+  whole_call(plugin, one, {"Send", 4, "ncclFloat16", 1});
+  whole_call(plugin, one, {"Send", 5, "ncclFloat16", 0});
+  whole_call(plugin, one, {"Recv", 5, "ncclFloat16", 0});
+  whole_call(plugin, one, {"AllReduce", 102, "ncclFloat32"});
+  whole_call(plugin, comms[2], {"AllReduce", 103, "ncclFloat32"});
+  for (Comm& comm : comms) {
+    plugin.leave(comm);
+  }
+}
+
 /// One process, several GPUs, no launcher.
 void several_gpus(Plugin& plugin) {
   constexpr int gpus = 3;
@@ -249,6 +268,10 @@ int main(int count, char** arguments) {
   const std::string scenario = count > 2 ? arguments[2] : "job";
   if (scenario == "gpus") {
     several_gpus(*Plugin::open(version));
+    return 0;
+  }
+  if (scenario == "itself") {
+    messages_to_itself(*Plugin::open(version));
     return 0;
   }
   if (scenario == "aborts") {

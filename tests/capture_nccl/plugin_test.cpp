@@ -170,6 +170,27 @@ TEST_P(NcclPluginSinceV4, TakesHowLongACallRanFromTheClockOfTheGpu) {
   EXPECT_EQ(seen, 12);
 }
 
+/// NCCL's proxies do not count messages of a rank to itself, the GPU does: seen with NCCL 2.28.9 on an H200.
+TEST_P(NcclPluginSinceV4, BelievesNoKernelOfACommunicatorAfterAMessageToItself) {
+  const NcclJob job(command(GetParam(), "itself"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  const std::string enqueued = fmt::format(" | {}", k_enqueued);
+  const Trace trace = job.read();
+  EXPECT_EQ(differences({{"0 ncclAllReduce all_reduce fp32 101 101 0,1 -1", 1},
+                         {"0 ncclSend send fp16 4 0 0,1 -1", 1},
+                         {"0 ncclSend send fp16 5 0 0,0 -1" + enqueued, 1},
+                         {"0 ncclRecv recv fp16 0 5 0,0 -1" + enqueued, 1},
+                         {"0 ncclAllReduce all_reduce fp32 102 102 0,1 -1" + enqueued, 1},
+                         {"0 ncclAllReduce all_reduce fp32 103 103 0,1 -1", 1}},
+                        counted(calls_of(trace))),
+            "");
+  // Two channels of each of three calls.
+  EXPECT_EQ(
+      trace.provenance.skipped,
+      (std::map<std::string, std::int64_t>{
+          {"kernel event of a communicator after a message of a rank to itself, which NCCL misnumbers", 6}}));
+}
+
 TEST_P(NcclPlugin, GivesEachGpuOfAProcessARank) {
   const NcclJob job(command(GetParam(), "gpus"));
   ASSERT_EQ(job.exit_code, 0) << job.err;

@@ -84,6 +84,12 @@ std::vector<Gate> make_gates() {
       {"A10", "4 random rows", 5.5, 0, true, drawn("A10", 4)},
       {"A10", "leave one model out", 4.7, 0, true, by_model("A10")},
       {"A10", "dense to mixtures of experts", 8, 0, true, by("A10", is_dense)},
+      {"PyTorch H200", "4 random rows", 12, 0, true,
+       [] { return compared_drawings(pytorch_runs("H200"), 4); }},
+      {"PyTorch H200", "leave one model out", 12, 0, true,
+       [] { return compared(leave_one_model_out(pytorch_runs("H200"))); }},
+      {"PyTorch H100", "all of H200", 12, 0, true,
+       [] { return compared({{pytorch_runs("H200"), pytorch_runs("H100")}}); }},
   };
 }
 

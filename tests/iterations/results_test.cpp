@@ -49,6 +49,10 @@ class IterationResults : public ::testing::Test {
 std::vector<TrainingRun> runs_of_families() {
   std::vector<TrainingRun> runs = measured_runs().strict;
   std::erase_if(runs, [](const TrainingRun& run) { return run.source == "megatron-lm-golden"; });
+  for (const char* const gpu : {"H100", "H200"}) {
+    const std::vector<TrainingRun> own = pytorch_runs(gpu);
+    runs.insert(runs.end(), own.begin(), own.end());
+  }
   return runs;
 }
 
@@ -176,9 +180,9 @@ std::string loan_table(std::vector<TrainingRun> runs) {
 const char* const k_introduction =
     R"(# How close iteration times are
 
-Measured iteration times are of others: public training runs of 15 sources and one A100 node (vTrain). Part of the
-runs is fitted; the errors |predicted / measured - 1| below are of the rest, which no fit has seen. Rows drawn at
-random: medians over ten drawings. [The time model](../time-model.md#iterations) has the formulas. Written by
+Measured iteration times are of others (public training runs of 15 sources and one A100 node, vTrain), but for those of
+[plain PyTorch](gpu.md) on an H200 and an H100. Part of the runs is fitted; the errors |predicted / measured - 1| below
+are of the rest, which no fit has seen. Rows drawn at random: medians over ten drawings. [The time model](../time-model.md#iterations) has the formulas. Written by
 
 ```sh
 COMMLENS_TEST_DATA=DIRECTORY COMMLENS_WRITE_RESULTS=1 build/release/tests/tests_iterations --gtest_filter='IterationResults.*'

@@ -170,6 +170,25 @@ std::vector<TrainingRun> single_node_runs() {
   return runs;
 }
 
+std::vector<TrainingRun> pytorch_runs(const std::string& gpu) {
+  const char* const sources = std::getenv("COMMLENS_SOURCE_DIR");
+  const std::filesystem::path file =
+      std::filesystem::path(sources == nullptr ? "." : sources) / "tests/iterations/pytorch/runs.csv";
+  const Result<std::vector<RunRow>> rows =
+      read_text_file(file, 1 << 20).and_then([&](const std::string& content) {
+        return parse_run_table("runs.csv", content);
+      });
+  EXPECT_TRUE(rows) << rows.error().message;
+  std::vector<TrainingRun> runs;
+  for (const RunRow& row : rows ? *rows : std::vector<RunRow>()) {
+    EXPECT_EQ(row.reason, "") << row.id;
+    if (row.run.hardware.gpu == gpu) {
+      runs.push_back(row.run);
+    }
+  }
+  return runs;
+}
+
 RunSplit split_runs(const std::vector<TrainingRun>& runs,
                     const std::function<bool(const TrainingRun&)>& is_fitted) {
   RunSplit split;

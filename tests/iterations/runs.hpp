@@ -28,6 +28,9 @@ std::vector<TrainingRun> suite_runs(const std::string& suite);
 /// Runs of one A100 node (facts/vtrain/single_node.csv); empty where they are not there.
 std::vector<TrainingRun> single_node_runs();
 
+/// Runs of plain PyTorch on one device of this kind (docs/results/gpu.md; pytorch/runs.csv).
+std::vector<TrainingRun> pytorch_runs(const std::string& gpu);
+
 /// What fits see, and what is predicted.
 struct RunSplit {
   std::vector<TrainingRun> fitted;

@@ -41,7 +41,7 @@ class PipelineWriter {
       out_.set_phase(Phase::optimizer);
       for (const PipelineRank::Local& own : rank_.stages()) {
         sum_in_optimizer(out_, groups_, own.stage->modules());
-        work_.optimizer(own.stage->updated());
+        work_.optimizer(own.stage->updated(), job.train.dtype);  // states are of the parameters' type
       }
       programs.iterations.push_back(out_.take());
     }

@@ -138,8 +138,13 @@ void TreeStage::forward_block(const Module& module, bool is_recomputed) {
   }
   work_.write(ModulePart::qkv, Pass::forward);
   attention_forward();
-  work_.forward({ModulePart::attention, ModulePart::proj});
   const bool has_more = module.has_feed_forward;
+  work_.write(ModulePart::attention, Pass::forward);
+  // What is computed again ends before the last product and its message: no gradient needs their result
+  // (torch 2.15 utils/checkpoint.py:1313, early_stop).
+  if (!is_recomputed || has_more) {
+    work_.write(ModulePart::proj, Pass::forward);
+  }
   if (has_tensor && (!is_recomputed || has_more)) {
     is_sequence ? scatter_sequence() : sum_activations(k_tensor_sum);
   }
@@ -150,9 +155,12 @@ void TreeStage::forward_block(const Module& module, bool is_recomputed) {
   if (has_tensor && is_sequence) {
     gather_sequence();
   }
-  work_.forward({ModulePart::fc1, ModulePart::activation, ModulePart::fc2});
-  // What is computed again ends before the last message, whose result nothing needs.
-  if (has_tensor && !is_recomputed) {
+  work_.forward({ModulePart::fc1, ModulePart::activation});
+  if (is_recomputed) {
+    return;
+  }
+  work_.write(ModulePart::fc2, Pass::forward);
+  if (has_tensor) {
     is_sequence ? scatter_sequence() : sum_activations(k_tensor_sum);
   }
 }

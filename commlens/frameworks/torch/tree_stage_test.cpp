@@ -65,5 +65,41 @@ TEST(TorchContext, ExchangesKeysAndValuesRoundARing) {
                                   {{"context.exchange_gradients", DType::fp32}, {6, 128}}}));
 }
 
+/// Operations and bytes of the steps of a phase in an iteration.
+std::pair<double, std::int64_t> work_in(const Job& job, Phase phase) {
+  const Plan plan = make_plan(validated(job).value()).value();
+  const Program& program = plan.classes.at(0).iterations.back();
+  std::pair<double, std::int64_t> sum{0, 0};
+  for (const PlanStep& step : program.steps) {
+    if (step.kind == PlanStep::Kind::work && plan.works[step.work()].phase == phase) {
+      sum.first += plan.works[step.work()].flops.value;
+      sum.second += plan.works[step.work()].moved.value;
+    }
+  }
+  return sum;
+}
+
+/// Of each of three blocks all but the product of fc2, 2 x 16 x 12 x 8 operations (torch.utils.checkpoint,
+/// early_stop), is computed again.
+TEST(TorchCheckpoint, StopsBeforeTheLastProduct) {
+  Job job = two_context_ranks();
+  job.layout.cp = 1;
+  const double forward = work_in(job, Phase::forward).first;
+  job.train.recompute = Recompute::full;
+  constexpr double head = 2.0 * 16 * 20 * 8;
+  EXPECT_EQ(work_in(job, Phase::recompute).first, forward - head - 3 * 2.0 * 16 * 12 * 8);
+}
+
+/// Adam's states are of the parameters' type: seven times each of 2 x 20 x 8 + 3 (8 x 16 + 8 x 8 + 3 x 8 x 12
+/// + 2 x 8) + 8 parameters.
+TEST(TorchUpdate, MovesStatesOfTheParametersType) {
+  constexpr std::int64_t parameters = 2 * 20 * 8 + 3 * (8 * 16 + 8 * 8 + 3 * 8 * 12 + 2 * 8) + 8;
+  Job job = two_context_ranks();
+  job.layout.cp = 1;
+  EXPECT_EQ(work_in(job, Phase::optimizer).second, 7 * 2 * parameters);
+  job.train.dtype = DType::fp32;
+  EXPECT_EQ(work_in(job, Phase::optimizer).second, 7 * 4 * parameters);
+}
+
 }  // namespace
 }  // namespace commlens::pytorch

@@ -96,7 +96,7 @@ class SpmdWriter {
     out_.set_phase(Phase::optimizer);
     clip_gradients(out_, groups_, stage_.modules());
     sum_in_optimizer(out_, groups_, stage_.modules());
-    work_.optimizer(stage_.updated());
+    work_.optimizer(stage_.updated(), out_.job().train.dtype);  // states are of the parameters' type
   }
 
   ProgramBuilder out_;

@@ -161,6 +161,7 @@ double operands_of(const JobRates& rates, const Gemm& gemm) {
 
 struct KernelSeconds {
   const JobRates& rates;
+  bool is_update = false;  // of the optimizer
   double operator()(const Gemm& gemm) const {
     const std::array<std::int64_t, 3> shape{gemm.m, gemm.n, gemm.k};
     if (rates.precision != MatrixPrecision::bf16 && !rates.head_products.contains(shape)) {
@@ -176,7 +177,9 @@ struct KernelSeconds {
     return rates.slower * attention_seconds(rates.rates, kernel);
   }
   double operator()(const MemoryKernel& kernel) const {
-    return memory_seconds(rates.rates, static_cast<double>(kernel.moved.value));
+    const auto bytes = static_cast<double>(kernel.moved.value);
+    return is_update ? rates.update_factor * bytes / rates.rates.memory_bandwidth
+                     : memory_seconds(rates.rates, bytes);
   }
 };
 
@@ -187,11 +190,10 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   run.hardware = machine_hardware(machine, job.layout.ranks);
   run.model.sequence = job.model.sequence;
   run.model.experts = job.model.experts;
-  run.has_other_trainer = has_other_trainer(job.framework);
   run.behaviour.has_fused_attention = job.train.attention != Attention::eager;
   run.behaviour.precision = dtype == DType::fp8 ? MatrixPrecision::fp8 : MatrixPrecision::bf16;
-  const RunFramework* const framework =
-      most_measured(frameworks_of_job(job.framework), run.hardware.gpu, calibration);
+  const RunFramework* const framework = framework_for_job(job.framework, run.hardware.gpu, calibration);
+  run.has_other_trainer = has_other_trainer(job.framework) && framework != own_framework(job.framework);
   run.family = family_of_run(run.hardware, framework->name, calibration);
   if (const Accelerator* const known = accelerator_of(machine); known != nullptr) {
     run.priors = known->priors;
@@ -224,6 +226,7 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   const double kernels = kernels_of_layer(job);
   result.kernel_launch = choice.coefficients[Coefficient::layer_launch] * 1e-6 / kernels;
   result.kernel_floor = choice.coefficients[Coefficient::launch_floor] * 1e-6 / kernels;
+  result.update_factor = choice.coefficients[Coefficient::optimizer_bytes] / framework->update_bytes;
   if (job.train.micro_batches > 1) {
     result.accumulate = framework->behaviour.accumulation_bytes / result.rates.memory_bandwidth;
   }
@@ -253,7 +256,7 @@ double accumulation_seconds(const JobRates& rates, const PlanWork& work) {
 }  // namespace
 
 double work_seconds(const JobRates& rates, const PlanWork& work) {
-  const KernelSeconds seconds_of{rates};
+  const KernelSeconds seconds_of{rates, work.phase == Phase::optimizer};
   double seconds = 0;
   for (const Kernel& kernel : work.kernels) {
     seconds += std::visit(seconds_of, kernel) + rates.kernel_launch;

@@ -25,6 +25,7 @@ struct JobRates {
   double slower = 1;                   // attention in that type, over that in 16 bit
   double kernel_launch = 0;            // seconds, of each kernel: its part of what a layer's launches take
   double kernel_floor = 0;             // seconds that a kernel takes at least, for the same reason
+  double update_factor = 1;            // time of the optimizer, of what the bandwidth allows
   double accumulate = 0;               // seconds of adding the gradient of a parameter up over micro-batches
   std::vector<Gemm> weight_gradients;  // products that make gradients of parameters
   std::vector<Gemm> input_gradients;   // products that make gradients of inputs

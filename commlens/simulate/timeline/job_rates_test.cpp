@@ -117,5 +117,33 @@ TEST(JobRates, OfFp8HaveTwiceThePeakAndTheirCastsButForTheHead) {
   EXPECT_DOUBLE_EQ(work_seconds(plain, work), 2 * 128.0 * 256 * 8192 / 50e12);
 }
 
+TEST(JobRates, OfTheOptimizerAreNotThoseOfOtherMemoryBoundWork) {
+  JobRates rates;
+  rates.rates.memory_bandwidth = 2e12;
+  rates.rates.memory_factor = 3;
+  rates.update_factor = 1.5;
+  PlanWork work;
+  work.kernels = {MemoryKernel{Bytes{1'000'000'000}}};
+  EXPECT_DOUBLE_EQ(work_seconds(rates, work), 1.5e-3);
+  work.phase = Phase::optimizer;
+  EXPECT_DOUBLE_EQ(work_seconds(rates, work), 0.75e-3);
+}
+
+TEST(JobRates, OfPytorchAreItsOwnWhereTheyWereMeasured) {
+  Job job = product_job();
+  job.framework = "torch-ddp";
+  job.train.attention = Attention::flash;
+  const auto provenance = [&](const char* machine) {
+    return job_rates(job, DType::bf16, machine_of(machine), built_in_calibration()).provenance;
+  };
+  EXPECT_EQ(provenance("hgx_h200"), "calibrated on 23 runs of H200, torch");
+  EXPECT_EQ(provenance("dgx_h100"), "calibrated on 23 runs of H100, torch");
+  EXPECT_TRUE(has_text(provenance("vista_gh200"), "borrowed from H")) << provenance("vista_gh200");
+  EXPECT_TRUE(has_text(provenance("dgx_a100"), ", fsdp, which has not seen this trainer"))
+      << provenance("dgx_a100");
+  job.framework = "torchtitan";
+  EXPECT_EQ(provenance("dgx_h100"), "borrowed from H100, fsdp, which has not seen this trainer");
+}
+
 }  // namespace
 }  // namespace commlens
