@@ -162,7 +162,7 @@ TEST(Contention, OfLeavesThatNoGroupFillsIsThatOfAllRanks) {
   const NamedJob job = {"unfilled",
                         {"1.3B"},
                         "megatron",
-                        {{"--ranks", "256"}, {"--tp", "8"}, {"--pp", "4"}, {"--global-batch", "16"}},
+                        {{"--ranks", "256"}, {"--tp", "8"}, {"--pp", "4"}, {"--global-batch", "32"}},
                         narrow_machine(directory, 5)};
   const Result<SimulatedJob> shared = simulated_job(job, true, 0, Contention::flows);
   const Result<SimulatedJob> all = simulated_job(job, false, 0, Contention::flows);

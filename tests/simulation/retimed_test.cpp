@@ -31,7 +31,8 @@ TEST_P(OfSearchedModels, TheTopFiftyAreInTheOrderThatSimulationHas) {
   const OrderAgreement agreement = order_agreement(*result);
   EXPECT_EQ(agreement.layouts, 50);
   EXPECT_GT(agreement.pairs, 1000);
-  EXPECT_TRUE(agreement.tau() >= 0.9 || agreement.same + agreement.within_error == agreement.pairs)
+  // Intervals are of 90 %: a few pairs may be outside of them.
+  EXPECT_TRUE(agreement.tau() >= 0.9 || agreement.same + agreement.within_error >= agreement.pairs * 95 / 100)
       << "tau " << agreement.tau() << ", " << agreement.within_error << " of "
       << agreement.pairs - agreement.same << " others within the error";
   for (const RetimedLayout& layout : result->retimed) {
