@@ -73,7 +73,7 @@ struct SettingRules {
 };
 
 /// How data ranks share the parameters of a job.
-struct ParameterShards {
+struct SharedParameters {
   std::int64_t ranks = 1;       // that share one copy
   std::int64_t copies = 1;      // dp is ranks x copies
   bool keeps_gathered = false;  // from a unit's forward pass to its backward pass
@@ -118,7 +118,7 @@ struct FrameworkRules {
   /// parameters. Null: nothing to switch.
   void (*overlap)(Job& job, bool gradients, bool parameters) = nullptr;
   /// Has data ranks share parameters. Null: the framework does not, or not by a choice of its own.
-  void (*shard)(Job& job, const ParameterShards& shards) = nullptr;
+  void (*shard)(Job& job, const SharedParameters& shards) = nullptr;
   std::span<const RuleRow> causes;  // what each of its rules means
 };
 

@@ -45,7 +45,7 @@ using Kernel = std::variant<Gemm, AttentionKernel, MemoryKernel>;
 /// (as Narayanan et al., arXiv 2104.04473, count it), twice that backward; 0 of memory kernels.
 Flops flops_of(const Kernel& kernel);
 
-/// The same without what a causal mask spares: half of attention. What a share of the peak (MFU) counts.
+/// The same without what a causal mask spares: half of attention.
 Flops unmasked_flops(const Kernel& kernel);
 
 /// Bytes read and written: each matrix of a product once; of attention Q, K, V and the output, unless fused

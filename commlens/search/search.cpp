@@ -84,10 +84,11 @@ ScalePoint scale_point(const SearchQuestion& question, const RunCalibration& cal
   return point;
 }
 
-double seconds_at_peak(const TrainingRun& base, const RankedLayout& layout) {
+/// A layout without the layers that fill up a stage, which are not the model's.
+TrainingRun unpadded_run_of(const TrainingRun& base, const RankedLayout& layout) {
   TrainingRun run = run_of(base, layout);
-  run.model.layers = base.model.layers;  // layers that fill up a stage are not the model's
-  return model_flops(run) / peak_of_precision(run);
+  run.model.layers = base.model.layers;
+  return run;
 }
 
 Result<void> check_sizes(const SearchQuestion& question) {
@@ -142,13 +143,15 @@ std::string layout_text(const RunLayout& layout, const RunBehaviour& behaviour) 
 }
 
 double mfu_of(const TrainingRun& base, const RankedLayout& layout) {
-  return seconds_at_peak(base, layout) / layout.seconds;
+  const TrainingRun run = unpadded_run_of(base, layout);
+  return model_flops(run) / peak_of_precision(run) / layout.seconds;
 }
 
 TimeRange range_of(const SearchedRun& searched, const RankedLayout& layout) {
   const TimedSpace& timed = searched.of(layout.layout.data_kind);
   TimeRange range = range_of(run_of(timed.base, layout), timed.basis, layout.seconds);
-  range.low = std::max(range.low, seconds_at_peak(timed.base, layout));
+  const TrainingRun run = unpadded_run_of(timed.base, layout);
+  range.low = std::max(range.low, computed_flops(run) / peak_of_precision(run));
   return range;
 }
 

@@ -20,9 +20,13 @@ struct IterationTime {
 IterationTime iteration_time(const TrainingRun& run, const Coefficients& with);
 
 /// Floating-point operations that the model's mathematics take in an iteration, of one device: three passes,
-/// attention over the pairs of tokens that a causal mask leaves, no recomputation, the experts that a token
-/// uses. No time is shorter than these at the peak.
+/// no recomputation, the experts that a token uses, attention over all pairs of tokens (Narayanan et al.,
+/// arXiv 2104.04473), as frameworks print an MFU.
 double model_flops(const TrainingRun& run);
+
+/// Those of them that a causal mask leaves to be computed: half of attention's pairs. No time is shorter than
+/// these at the peak.
+double computed_flops(const TrainingRun& run);
 
 /// FLOP/s of a device's dense products in the run's precision: fp8 twice and fp4 four times those of 16 bit.
 double peak_of_precision(const TrainingRun& run);

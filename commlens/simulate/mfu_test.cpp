@@ -26,10 +26,11 @@ TrainingRun one_layer(std::int64_t sequence) {
   return run;
 }
 
-// A token forward: 2 x (4 x 8 x 8 + 2 x 8 x 32) of matrices, 2 x 8 x 16 of logits, 4 x 8 for each of the 50
-// tokens that it sees in the mean; three passes; 100 tokens.
-TEST(ModelFlops, CountTheHalfOfAttentionThatACausalMaskLeaves) {
-  EXPECT_EQ(model_flops(one_layer(100)), 3.0 * (2 * (4 * 64 + 2 * 256) + 2 * 128 + 32 * 50) * 100);
+// A token forward: 2 x (4 x 8 x 8 + 2 x 8 x 32) of matrices, 2 x 8 x 16 of logits, 4 x 8 for each of the 100
+// tokens, or of the 50 that it sees in the mean; three passes; 100 tokens.
+TEST(ModelFlops, CountAllPairsOfTokensOrThoseThatACausalMaskLeaves) {
+  EXPECT_EQ(model_flops(one_layer(100)), 3.0 * (2 * (4 * 64 + 2 * 256) + 2 * 128 + 32 * 100) * 100);
+  EXPECT_EQ(computed_flops(one_layer(100)), 3.0 * (2 * (4 * 64 + 2 * 256) + 2 * 128 + 32 * 50) * 100);
 }
 
 // Queries by way of 1,536, keys and values of 512 and positions of 64: what DeepSeek-V2 has published.
@@ -37,7 +38,7 @@ TEST(ModelFlops, OfLatentAttentionAreThoseOfItsOwnProjections) {
   TrainingRun run = one_layer(2);
   run.model.has_latent_attention = true;
   const double projections = 8 * (1536 + 512 + 64) + 1536 * 192 * 2 + 512 * 256 * 2 + 128 * 2 * 8;
-  EXPECT_EQ(model_flops(run), 3.0 * (2 * (projections + 2 * 256) + 2 * 128 + 4 * 2 * 160) * 2);
+  EXPECT_EQ(computed_flops(run), 3.0 * (2 * (projections + 2 * 256) + 2 * 128 + 4 * 2 * 160) * 2);
 }
 
 class RandomRuns {
@@ -95,8 +96,7 @@ TEST(PredictedRuns, NeverComputeMoreThanThePeak) {
       SCOPED_TRACE(testing::Message() << family.name << ", run " << number << " of seed " << seed
                                       << ", sequence " << run.model.sequence);
       ASSERT_GT(found.mfu, 0);
-      ASSERT_LE(found.mfu, 1);
-      ASSERT_LE(found.mfu_high, 1);
+      ASSERT_GE(found.low, computed_flops(run) / peak_of_precision(run));
       ASSERT_LE(found.low, found.seconds);
       ASSERT_GE(found.high, found.seconds);
     }

@@ -158,7 +158,7 @@ TimeRange range_of(const TrainingRun& run, const RunBasis& basis, double seconds
         iteration_time(run, with_overheads(basis.coefficients, &CoefficientFacts::most)).total();
     range = {std::min(range.low, least), std::max(range.high, most)};
   }
-  range.low = std::max(range.low, model_flops(run) / peak_of_precision(run));
+  range.low = std::max(range.low, computed_flops(run) / peak_of_precision(run));
   return range;
 }
 

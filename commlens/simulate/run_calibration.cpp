@@ -161,13 +161,13 @@ RunPrediction predicted_run(const TrainingRun& run, const RunCalibration& calibr
   RunPrediction prediction;
   prediction.provenance = basis.provenance;
   prediction.seconds = iteration_time(run, basis.coefficients).total();
-  const double shortest = model_flops(run) / peak_of_precision(run);
+  const double at_peak = model_flops(run) / peak_of_precision(run);
   const TimeRange range = range_of(run, basis, prediction.seconds);
   prediction.low = range.low;
   prediction.high = range.high;
-  prediction.mfu = shortest / prediction.seconds;
-  prediction.mfu_low = shortest / prediction.high;
-  prediction.mfu_high = shortest / prediction.low;
+  prediction.mfu = at_peak / prediction.seconds;
+  prediction.mfu_low = at_peak / prediction.high;
+  prediction.mfu_high = at_peak / prediction.low;
   prediction.memory_bytes = memory_bytes_of(run);
   prediction.memory_low = prediction.memory_bytes / k_memory_factor;
   prediction.memory_high = prediction.memory_bytes * k_memory_factor;

@@ -88,20 +88,12 @@ StageLayers fullest_stage(const TrainingRun& run) {
   return {layers - mixtures, mixtures};
 }
 
-}  // namespace
-
-double peak_of_precision(const TrainingRun& run) {
-  const MatrixPrecision precision = run.behaviour.precision;
-  const double faster = precision == MatrixPrecision::bf16 ? 1 : precision == MatrixPrecision::fp8 ? 2 : 4;
-  return run.hardware.peak * faster;
-}
-
-double model_flops(const TrainingRun& run) {
+/// Three passes of the model, attention over `pairs` of all pairs of tokens.
+double flops_with(const TrainingRun& run, double pairs) {
   const RunModel& model = run.model;
   const double layers = as_double(model.layers);
-  // Each token sees half of the sequence in the mean.
-  const double pairs = 2 * as_double(model.sequence) * as_double(model.heads * attention_dimension(model));
-  const double attention = 2 * projection_weights(run) + pairs;
+  const double scores = 4 * as_double(model.sequence) * as_double(model.heads * attention_dimension(model));
+  const double attention = 2 * projection_weights(run) + pairs * scores;
   const double matrices = model.is_gated ? 3 : 2;
   const double dense_width = as_double(model.ffn);
   const double expert_width = as_double(model.expert_ffn) * as_double(model.top_k + model.shared_experts);
@@ -112,6 +104,18 @@ double model_flops(const TrainingRun& run) {
   const double tokens = as_double(run.layout.global_batch) * as_double(model.sequence);
   return 3 * (layers * attention + feed + head) * tokens / as_double(run.layout.ranks);
 }
+
+}  // namespace
+
+double peak_of_precision(const TrainingRun& run) {
+  const MatrixPrecision precision = run.behaviour.precision;
+  const double faster = precision == MatrixPrecision::bf16 ? 1 : precision == MatrixPrecision::fp8 ? 2 : 4;
+  return run.hardware.peak * faster;
+}
+
+double model_flops(const TrainingRun& run) { return flops_with(run, 1); }
+
+double computed_flops(const TrainingRun& run) { return flops_with(run, .5); }
 
 double parameter_bytes(const TrainingRun& run) { return bytes_of_parameter(run, replicas_of(run.layout)); }
 

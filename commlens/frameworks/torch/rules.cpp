@@ -111,7 +111,7 @@ std::string sharding_text(const Job& job) {
 }
 
 /// As the usual mixed precision: gathered in bf16, gradients reduced in fp32.
-void shard(Job& job, const ParameterShards& shards) {
+void shard(Job& job, const SharedParameters& shards) {
   Options& own = options(job);
   own.data_shard = shards.ranks;
   own.fsdp.is_used = true;

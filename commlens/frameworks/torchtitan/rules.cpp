@@ -15,7 +15,7 @@ namespace commlens::torchtitan {
 
 namespace {
 
-void shard(Job& job, const ParameterShards& shards) {
+void shard(Job& job, const SharedParameters& shards) {
   options(job).replicate = shards.copies;
   options(job).reshard_after_forward = shards.keeps_gathered ? Reshard::never : Reshard::always;
 }

@@ -38,7 +38,7 @@ double us_at(const CollectiveTime& time, int end) {
   return end == 0 ? time.us : end < 0 ? time.low_us : time.high_us;
 }
 
-/// What a work computes of the model's mathematics.
+/// What a work computes: of attention, what a causal mask leaves.
 double unmasked_flops(const PlanWork& work) {
   double flops = 0;
   for (const Kernel& kernel : work.kernels) {
@@ -237,14 +237,14 @@ class Simulator {
     return run;
   }
 
-  /// Without what is recomputed and what a causal mask spares; the mean over ranks.
+  /// Without what is recomputed; the mean over ranks.
   double model_flops_of_rank() const {
     double flops = 0;
     for (const SimulatedClass& simulated : ranks_.classes) {
       double of_rank = 0;
       for (const PlanStep& step : plan_.classes[simulated.plan_class].at(iteration_).steps) {
         if (step.kind == PlanStep::Kind::work && plan_.works[step.work()].phase != Phase::recompute) {
-          of_rank += unmasked_flops(plan_.works[step.work()]);
+          of_rank += plan_.works[step.work()].flops.value;
         }
       }
       flops += of_rank * static_cast<double>(simulated.count);

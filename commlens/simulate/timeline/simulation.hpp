@@ -59,7 +59,7 @@ struct Simulation {
   std::int64_t iterations = 1;  // figures are means over them
   Estimate seconds;
   Estimate tokens_per_second;  // of one rank
-  Estimate mfu;                // of the model's FLOPs, causal and without recomputation, at the peak
+  Estimate mfu;                // of the model's FLOPs, without recomputation, at the peak
   Estimate compute;            // s, the mean over ranks, with what calls under way slow it down by
   Estimate exposed;            // s of calls under way in which the rank computes nothing
   Estimate waiting;  // s in which a rank neither computes nor moves data: the pipeline's bubble, later ranks
