@@ -20,9 +20,11 @@ bool is_profile_and_log(const std::vector<Trace>& traces);
 
 /// One trace of a job of which one rank was profiled (a trace of that rank alone, with times) and, if at all,
 /// its ranks' calls were logged without times (NCCL's log). The profile may cover a part of the log: its
-/// calls are looked for there, in order, by kind, bytes and size of the group. The profiled rank keeps its
-/// own calls; other ranks of the logs get the calls of that part, without times, and the profile's
-/// iterations. A side that does not say whose calls it has takes the rank of the other one.
+/// calls are looked for there, in order, by kind, bytes, element type, size of the group and root, of each
+/// call what both sides say; the first place is taken. Provenance::assumed counts the places where there are
+/// several, and the calls found without their size. The profiled rank keeps its own calls; other ranks of the
+/// logs get the calls of that part, without times, and the profile's iterations if their calls are the same.
+/// A side that does not say whose calls it has takes the rank of the other one.
 ///
 /// With `assume_world` ranks of the job that no file has get the calls of the profiled rank, without times,
 /// and Provenance::assumed names them. For that all ranks of the logs must show the same sequence of calls,
