@@ -4,7 +4,7 @@
   time_products.py -o gemm.csv && commlens calibrate gemm.csv --machine hgx_h200 -o mine.json
 Shapes are those of the four products of a layer and of their gradients, for hidden sizes, tensor ranks and tokens
 drawn at random (--seed). A product [m, k] x [k, n] is timed by events around a CUDA graph of several launches, so that
-the host's part does not count, on random data, with operands that alternate so that the cache does not hold them; the
+the host's part does not count, on random data, with operands that alternate so that the cache does not hold them but for the smallest; the
 median of --repeats counts. The table is written after every shape: a run that is stopped leaves what it had. fp8 products (torch._scaled_mm) need a Hopper GPU or later.
 """
 import argparse

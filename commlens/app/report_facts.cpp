@@ -1,5 +1,7 @@
 #include "commlens/app/report_facts.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -35,7 +35,7 @@ constexpr double k_process_bytes = 1e9;
 constexpr double k_memory_error = 1.07;
 constexpr double k_gib = 1024.0 * 1024 * 1024;
 
-constexpr std::int64_t k_most_simulated = 1000;
+constexpr std::int64_t k_most_simulated = 100;
 
 Estimate memory_figure(const SimulatedJob& result) {
   const auto used = static_cast<double>(result.memory.total().value);

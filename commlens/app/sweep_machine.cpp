@@ -1,5 +1,6 @@
 #include "commlens/app/sweep_machine.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 

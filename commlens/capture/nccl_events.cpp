@@ -19,6 +19,12 @@ bool is_same_message(const RecordedCall& api, const RecordedCall& call) {
                                   api.output * api.dtype == call.output * call.dtype);
 }
 
+/// Whether NCCL may carry the call out without an event of its own.
+bool may_be_quiet(const RecordedCall& call, const NcclComm& comm) {
+  return call.kind == CommKind::broadcast || comm.has_one_rank() ||
+         (call.input == Elements{} && call.output == Elements{});
+}
+
 }  // namespace
 
 void* EventHandle::pack() const {
@@ -68,10 +74,12 @@ EventHandle NcclEvents::start_api(NcclComm& comm, const CallSeen& seen, std::uin
     event.call = *call;
     if (!seen.is_captured) {
       event.slot = stream_.recorder().begin(*call, event.issued_ns);
-      if (in_groups_.size() == k_most) {  // of groups whose end is not reported
-        in_groups_.clear();
+      if (group != 0 && may_be_quiet(*call, comm)) {
+        if (quiet_.size() == k_most) {  // of groups whose end is not reported
+          quiet_.clear();
+        }
+        quiet_.push_back(event.sequence);
       }
-      in_groups_.push_back(event.sequence);
     }
   }
   return {EventHandle::Kind::api, stream_.index(), event.sequence};
@@ -126,7 +134,7 @@ void NcclEvents::stop_group(std::uint64_t group) {
     }
     return true;
   };
-  std::erase_if(in_groups_, ended);
+  std::erase_if(quiet_, ended);
 }
 
 void NcclEvents::stop_call(std::uint64_t sequence) {

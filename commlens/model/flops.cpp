@@ -1,21 +1,21 @@
 #include "commlens/model/flops.hpp"
 
-#include <algorithm>
-
 namespace commlens {
 namespace {
 
-/// Multiply-adds of one token in one layer's matrices. Of a mixture of experts a token passes top_k and the
-/// router.
+/// Multiply-adds of one token in one layer's matrices. Of a mixture of experts a token passes top_k, those
+/// that every token passes and the router; its dense layers count as such.
 double matrix_weights(const ModelConfig& model) {
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const double hidden = real(model.hidden);
   const double queries = real(model.heads * model.head_dim);
   const double keys = real(model.kv_heads * model.head_dim);
   const double attention = (queries + 2 * keys) * hidden + queries * hidden;
-  const double mlp = (model.gated_mlp ? 3 : 2) * hidden * real(model.ffn_hidden);
+  const std::int64_t width =
+      model.experts > 0 ? (model.top_k + model.shared_experts) * model.expert_hidden() : model.ffn_hidden;
+  const double mlp = (model.gated_mlp ? 3 : 2) * hidden * real(width);
   const double router = real(model.experts) * hidden;
-  return attention + router + mlp * real(std::max<std::int64_t>(model.top_k, 1));
+  return attention + router + mlp;
 }
 
 }  // namespace

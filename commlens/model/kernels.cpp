@@ -65,11 +65,22 @@ std::vector<Kernel> product(const Gemm& forward, Pass pass) {
   return kernels;
 }
 
-std::vector<Kernel> expert_products(const Job& job, const Shares& shares, const Gemm& matrix, Pass pass) {
+/// One of the matrices of an MLP, or of a layer's experts and of those that every token passes. `matrix_of` a
+/// width has n and k.
+template <typename MatrixOf>
+std::vector<Kernel> mlp_products(const Job& job, const Shares& shares, const MatrixOf& matrix_of, Pass pass) {
+  const ModelConfig& model = job.model;
+  const bool has_experts = model.experts > 0;
   const ExpertRows rows = expert_rows(job, shares);
+  const Gemm matrix =
+      matrix_of((has_experts ? model.expert_hidden() : model.ffn_hidden) / shares.tensor_ranks);
   std::vector<Kernel> kernels;
   add_product(kernels, {rows.rows, matrix.n, matrix.k, rows.experts - rows.experts_with_one_more}, pass);
   add_product(kernels, {rows.rows + 1, matrix.n, matrix.k, rows.experts_with_one_more}, pass);
+  if (has_experts && model.shared_experts > 0) {
+    const Gemm shared = matrix_of(model.shared_experts * model.expert_hidden() / shares.tensor_ranks);
+    add_product(kernels, {shares.tokens, shared.n, shared.k}, pass);
+  }
   return kernels;
 }
 
@@ -110,9 +121,12 @@ std::vector<Kernel> router(const Job& job, const Shares& shares, Pass pass) {
 }
 
 std::vector<Kernel> activation(const Job& job, const Shares& shares, Pass pass) {
-  const std::int64_t width = job.model.ffn_hidden / shares.tensor_ranks;
-  const std::int64_t rows = shares.tokens * std::max<std::int64_t>(job.model.top_k, 1);
-  return moved((job.model.gated_mlp ? 3 : 2) * rows * width * shares.element, pass);
+  const ModelConfig& model = job.model;
+  // Of all rows of a token: those of its experts, and of the experts that every token passes.
+  const std::int64_t width =
+      model.experts > 0 ? (model.top_k + model.shared_experts) * model.expert_hidden() : model.ffn_hidden;
+  return moved((model.gated_mlp ? 3 : 2) * shares.tokens * (width / shares.tensor_ranks) * shares.element,
+               pass);
 }
 
 std::vector<Kernel> loss(const Job& job, const Shares& shares, Pass pass) {
@@ -194,13 +208,15 @@ std::vector<Kernel> kernels_of(const Job& job, ModulePart part, Pass pass) {
     case ModulePart::router:
       return router(job, shares, pass);
     case ModulePart::fc1: {
-      const std::int64_t width = (model.gated_mlp ? 2 : 1) * model.ffn_hidden / ranks;
-      return expert_products(job, shares, {0, width, model.hidden}, pass);
+      const std::int64_t matrices = model.gated_mlp ? 2 : 1;
+      return mlp_products(
+          job, shares, [&](std::int64_t width) { return Gemm{0, matrices * width, model.hidden}; }, pass);
     }
     case ModulePart::activation:
       return activation(job, shares, pass);
     case ModulePart::fc2:
-      return expert_products(job, shares, {0, model.hidden, model.ffn_hidden / ranks}, pass);
+      return mlp_products(
+          job, shares, [&](std::int64_t width) { return Gemm{0, model.hidden, width}; }, pass);
     case ModulePart::head:
       return product({shares.tokens, model.vocab / ranks, model.hidden}, pass);
     case ModulePart::loss:

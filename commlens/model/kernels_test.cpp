@@ -44,6 +44,23 @@ TEST(Kernels, OfAGatedMlpHaveBothInputMatricesInOne) {
   EXPECT_EQ(kernels_of(job, ModulePart::fc1, Pass::forward), (Kernels{Gemm{16, 512, 64}}));
 }
 
+/// 16 tokens x top-3 over four experts of 32, twelve rows each; every token passes a fifth one, twice as
+/// wide.
+TEST(Kernels, OfExpertsHaveTheirOwnWidth) {
+  Job job = small_job();
+  job.model.gated_mlp = true;
+  job.model.experts = 4;
+  job.model.top_k = 3;
+  job.model.moe_hidden = 32;
+  job.model.shared_experts = 2;
+  EXPECT_EQ(kernels_of(job, ModulePart::fc1, Pass::forward),
+            (Kernels{Gemm{12, 64, 64, 4}, Gemm{16, 128, 64}}));
+  EXPECT_EQ(kernels_of(job, ModulePart::fc2, Pass::forward),
+            (Kernels{Gemm{12, 64, 32, 4}, Gemm{16, 64, 64}}));
+  EXPECT_EQ(kernels_of(job, ModulePart::activation, Pass::forward),
+            (Kernels{MemoryKernel{Bytes{3 * 16 * 160 * 2}}}));
+}
+
 TEST(Kernels, OfGroupedQueriesHaveNarrowKeys) {
   Job job = small_job();
   job.model.kv_heads = 2;

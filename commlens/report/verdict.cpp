@@ -104,10 +104,9 @@ void add_extremes(const FigureInput& input, ReportVerdict& verdict) {
   const auto bytes = [](const Run& run) { return to_text(Bytes{static_cast<std::int64_t>(run.wire)}); };
   verdict.sentences.push_back(
       least->wire == most->wire
-          ? fmt::format("Of {} inputs an iteration puts the same on the wire, {}.", input.all.size(),
-                        bytes(*most))
+          ? fmt::format("Of {} inputs an iteration puts the same on the wire, {}.", runs.size(), bytes(*most))
           : fmt::format("Of {} inputs an iteration of {} puts most on the wire, {}, and one of {} least, {}.",
-                        input.all.size(), most->name, bytes(*most), least->name, bytes(*least)));
+                        runs.size(), most->name, bytes(*most), least->name, bytes(*least)));
 }
 
 /// The label with most of `all`, and its sum.

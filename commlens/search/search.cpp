@@ -149,10 +149,7 @@ double mfu_of(const TrainingRun& base, const RankedLayout& layout) {
 
 TimeRange range_of(const SearchedRun& searched, const RankedLayout& layout) {
   const TimedSpace& timed = searched.of(layout.layout.data_kind);
-  TimeRange range = range_of(run_of(timed.base, layout), timed.basis, layout.seconds);
-  const TrainingRun run = unpadded_run_of(timed.base, layout);
-  range.low = std::max(range.low, computed_flops(run) / peak_of_precision(run));
-  return range;
+  return range_of(run_of(timed.base, layout), timed.basis, layout.seconds);
 }
 
 }  // namespace commlens

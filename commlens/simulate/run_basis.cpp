@@ -78,10 +78,14 @@ std::string unseen(const FamilyFit& family, const TrainingRun& run) {
   if (run.behaviour.has_fused_attention ? !family.has_fused : !family.has_unfused) {
     return run.behaviour.has_fused_attention ? "fused attention" : "attention that is not fused";
   }
-  const bool has_experts =
-      std::find(family.fitted.begin(), family.fitted.end(), Coefficient::exchange) != family.fitted.end();
-  if (run.model.experts > 1 && !has_experts) {
+  const auto has = [&](Coefficient each) {
+    return std::find(family.fitted.begin(), family.fitted.end(), each) != family.fitted.end();
+  };
+  if (run.model.experts > 1 && !has(Coefficient::exchange)) {
     return "mixtures of experts";
+  }
+  if (run.layout.ranks > 1 && has(Coefficient::step)) {  // which only runs of one device tell from the rest
+    return "more than one device";
   }
   return run.model.sequence > 2 * family.longest_sequence
              ? fmt::format("sequences longer than {}", family.longest_sequence)
@@ -101,7 +105,8 @@ Coefficients lent_coefficients(const FamilyFit& family, const TrainingRun& run) 
 
 RunBasis lent_basis(const Lender& lender, const TrainingRun& run) {
   const FamilyFit& family = *lender.family;
-  RunBasis basis{lent_coefficients(family, run), std::max(spread_of(lender.kinship), family.spread), ""};
+  RunBasis basis{lent_coefficients(family, run), std::max(spread_of(lender.kinship), family.spread), "",
+                 family.name};
   const std::string missing = unseen(family, run);
   if (lender.kinship == Kinship::itself && missing.empty()) {
     basis.provenance = fmt::format("calibrated on {} runs of {}", family.rows, family.name);

@@ -11,8 +11,9 @@ namespace commlens {
 /// What a run's time is predicted from.
 struct RunBasis {
   Coefficients coefficients;
-  double spread = 0;       // of the logarithm: half of the 90 % interval
-  std::string provenance;  // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated: …"
+  double spread = 0;        // of the logarithm: half of the 90 % interval
+  std::string provenance;   // "calibrated on 170 runs: …", "borrowed from …", "uncalibrated: …"
+  std::string family = "";  // whose coefficients these are; empty: no family's
 };
 
 /// A prediction is calibrated where its family is and has seen its precision, its kind of attention, half of

@@ -106,6 +106,7 @@ TEST_P(CallSites, OfFortranAreThoseOfTheProgramAndNotOfItsBindings) {
     const Result<Trace> trace = read_trace(directory.trace());
     ASSERT_TRUE(trace);
     const std::string start = std::filesystem::canonical(program(module)).string() + "+0x";
+    EXPECT_FALSE(trace->ops().empty());
     for (const CommOp& op : trace->ops()) {
       EXPECT_TRUE(trace->names.text(op.site).starts_with(start))
           << module << ": " << trace->names.text(op.name) << " " << trace->names.text(op.site);

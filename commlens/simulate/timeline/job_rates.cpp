@@ -183,11 +183,21 @@ struct KernelSeconds {
   }
 };
 
+/// Bytes of the update in the runs that a basis comes from; of `own` runs where there are none.
+double update_bytes(const RunBasis& basis, const RunFramework& own) {
+  const std::vector<RunFramework>& all = known_names().frameworks;
+  const auto lending = std::find_if(all.begin(), all.end(), [&](const RunFramework& each) {
+    return each.name == framework_of_family(basis.family);
+  });
+  return lending == all.end() ? own.update_bytes : lending->update_bytes;
+}
+
 }  // namespace
 
 JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const RunCalibration& calibration) {
   TrainingRun run;
   run.hardware = machine_hardware(machine, job.layout.ranks);
+  run.layout.ranks = job.layout.ranks;
   run.model.sequence = job.model.sequence;
   run.model.experts = job.model.experts;
   run.behaviour.has_fused_attention = job.train.attention != Attention::eager;
@@ -226,7 +236,7 @@ JobRates job_rates(const Job& job, DType dtype, const Machine& machine, const Ru
   const double kernels = kernels_of_layer(job);
   result.kernel_launch = choice.coefficients[Coefficient::layer_launch] * 1e-6 / kernels;
   result.kernel_floor = choice.coefficients[Coefficient::launch_floor] * 1e-6 / kernels;
-  result.update_factor = choice.coefficients[Coefficient::optimizer_bytes] / framework->update_bytes;
+  result.update_factor = choice.coefficients[Coefficient::optimizer_bytes] / update_bytes(choice, *framework);
   if (job.train.micro_batches > 1) {
     result.accumulate = framework->behaviour.accumulation_bytes / result.rates.memory_bandwidth;
   }

@@ -136,6 +136,8 @@ TEST(JobRates, OfPytorchAreItsOwnWhereTheyWereMeasured) {
   const auto provenance = [&](const char* machine) {
     return job_rates(job, DType::bf16, machine_of(machine), built_in_calibration()).provenance;
   };
+  EXPECT_EQ(provenance("hgx_h200"), "borrowed from H200, torch, which has not seen more than one device");
+  job.layout = {};
   EXPECT_EQ(provenance("hgx_h200"), "calibrated on 23 runs of H200, torch");
   EXPECT_EQ(provenance("dgx_h100"), "calibrated on 23 runs of H100, torch");
   EXPECT_TRUE(has_text(provenance("vista_gh200"), "borrowed from H")) << provenance("vista_gh200");

@@ -33,6 +33,7 @@ constexpr std::array<Ends, 5> k_runs = {{{0, 0}, {-1, -1}, {-1, 1}, {1, -1}, {1,
 
 // Of one step: picoseconds of a few hundred of them fit into 63 bits.
 constexpr double k_most_seconds = 1e4;
+constexpr std::int64_t k_most_steps = 20'000'000;  // of all iterations: some GB
 
 double us_at(const CollectiveTime& time, int end) {
   return end == 0 ? time.us : end < 0 ? time.low_us : time.high_us;
@@ -95,7 +96,7 @@ class Simulator {
     simulation.classes = static_cast<std::int64_t>(ranks_.classes.size());
     simulation.contention = options_.contention;
     simulation.assumptions = topology_ ? topology_->assumptions() : std::vector<std::string>();
-    std::string error;
+    std::string error = too_many_steps();
     for (const Ends& ends : k_runs) {
       const StepCosts step_costs = costs(ends);
       const Result<std::vector<ClassTimeline>> lines =
@@ -175,6 +176,21 @@ class Simulator {
   double jitter() const {
     const auto ranks = static_cast<double>(plan_.job.layout.ranks);
     return 1 + options_.jitter * std::sqrt(2 * std::log(std::max(ranks, 1.0)));
+  }
+
+  /// Why so many iterations are not simulated; empty if they are.
+  std::string too_many_steps() const {
+    std::int64_t steps = 0;
+    for (std::size_t row = 0; row < ranks_.classes.size(); ++row) {
+      steps += static_cast<std::int64_t>(steps_of(row));
+    }
+    const std::int64_t most = std::max<std::int64_t>(k_most_steps / std::max<std::int64_t>(steps, 1) - 2, 1);
+    return options_.iterations <= most ? ""
+                                       : fmt::format(
+                                             "--iterations {}: an iteration of this job has {} steps of {} "
+                                             "classes of ranks; at most {} are "
+                                             "simulated together",
+                                             options_.iterations, steps, ranks_.classes.size(), most);
   }
 
   /// The iteration before those that count, these, and one after them.
