@@ -20,9 +20,17 @@ struct Shares {
   std::int64_t element;  // bytes
 };
 
-std::int64_t query_width(const ModelConfig& model) { return model.heads * model.head_dim; }
 std::int64_t qkv_width(const ModelConfig& model) {
-  return query_width(model) + 2 * model.kv_heads * model.head_dim;
+  return (model.heads + 2 * model.kv_heads) * model.head_dim;
+}
+/// Of the heads' outputs.
+std::int64_t value_width(const ModelConfig& model) {
+  return model.heads * (model.latent.is_used() ? model.latent.value_dim : model.head_dim);
+}
+/// Of a head, of latent attention the mean of its queries and its values.
+std::int64_t attention_width(const ModelConfig& model) {
+  const LatentAttention& latent = model.latent;
+  return latent.is_used() ? (latent.nope_dim + latent.rope_dim + latent.value_dim) / 2 : model.head_dim;
 }
 
 /// Rows of an expert's matrices, the same for all experts of a rank but for a remainder of one.
@@ -102,10 +110,32 @@ std::vector<Kernel> attention(const Job& job, const Shares& shares, Pass pass) {
                           .kv_heads = std::max<std::int64_t>(model.kv_heads / shares.tensor_ranks, 1),
                           .queries = model.sequence / job.layout.cp,
                           .keys = model.sequence,
-                          .head_dim = model.head_dim,
+                          .head_dim = attention_width(model),
                           .is_causal = true,
                           .is_fused = job.train.attention == Attention::flash,
                           .is_backward = pass == Pass::input_gradient}};
+}
+
+/// Queries, keys and values; of latent attention by way of narrow products that every tensor rank makes.
+std::vector<Kernel> qkv(const Job& job, const Shares& shares, Pass pass) {
+  const ModelConfig& model = job.model;
+  const LatentAttention& latent = model.latent;
+  if (!latent.is_used()) {
+    return product({shares.tokens, qkv_width(model) / shares.tensor_ranks, model.hidden}, pass);
+  }
+  const std::int64_t heads = model.heads / shares.tensor_ranks;
+  const bool has_narrow_queries = latent.query_rank > 0;
+  std::vector<Kernel> kernels;
+  if (has_narrow_queries) {
+    add_product(kernels, {shares.tokens, latent.query_rank, model.hidden}, pass);
+  }
+  add_product(kernels,
+              {shares.tokens, heads * (latent.nope_dim + latent.rope_dim),
+               has_narrow_queries ? latent.query_rank : model.hidden},
+              pass);
+  add_product(kernels, {shares.tokens, latent.kv_rank + latent.rope_dim, model.hidden}, pass);
+  add_product(kernels, {shares.tokens, heads * (latent.nope_dim + latent.value_dim), latent.kv_rank}, pass);
+  return kernels;
 }
 
 std::vector<Kernel> router(const Job& job, const Shares& shares, Pass pass) {
@@ -200,11 +230,11 @@ std::vector<Kernel> kernels_of(const Job& job, ModulePart part, Pass pass) {
     case ModulePart::final_norm:
       return model.final_norm ? moved(norm, pass) : std::vector<Kernel>{};
     case ModulePart::qkv:
-      return product({shares.tokens, qkv_width(model) / ranks, model.hidden}, pass);
+      return qkv(job, shares, pass);
     case ModulePart::attention:
       return attention(job, shares, pass);
     case ModulePart::proj:
-      return product({shares.tokens, model.hidden, query_width(model) / ranks}, pass);
+      return product({shares.tokens, model.hidden, value_width(model) / ranks}, pass);
     case ModulePart::router:
       return router(job, shares, pass);
     case ModulePart::fc1: {

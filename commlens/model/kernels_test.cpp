@@ -61,6 +61,15 @@ TEST(Kernels, OfExpertsHaveTheirOwnWidth) {
             (Kernels{MemoryKernel{Bytes{3 * 16 * 160 * 2}}}));
 }
 
+TEST(Kernels, OfLatentAttentionAreItsOwnProjections) {
+  Job job = small_job();
+  job.model.latent = {.query_rank = 24, .kv_rank = 12, .nope_dim = 10, .rope_dim = 6, .value_dim = 8};
+  EXPECT_EQ(kernels_of(job, ModulePart::qkv, Pass::forward),
+            (Kernels{Gemm{16, 24, 64}, Gemm{16, 64, 24}, Gemm{16, 18, 64}, Gemm{16, 72, 12}}));
+  EXPECT_EQ(kernels_of(job, ModulePart::proj, Pass::forward), (Kernels{Gemm{16, 64, 32}}));
+  EXPECT_EQ(std::get<AttentionKernel>(kernels_of(job, ModulePart::attention, Pass::forward)[0]).head_dim, 12);
+}
+
 TEST(Kernels, OfGroupedQueriesHaveNarrowKeys) {
   Job job = small_job();
   job.model.kv_heads = 2;
