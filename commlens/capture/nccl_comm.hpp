@@ -38,7 +38,6 @@ class NcclComm {
   NcclStream& stream() const { return stream_; }
   const CommIdentity& identity() const { return identity_; }
 
-  bool has_one_rank() const { return identity_.size == 1; }
   /// Learns from a call how many members there are.
   void learn_size(int size);
   /// A call; std::nullopt if its arguments make no sense.

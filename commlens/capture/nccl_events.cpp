@@ -19,12 +19,6 @@ bool is_same_message(const RecordedCall& api, const RecordedCall& call) {
                                   api.output * api.dtype == call.output * call.dtype);
 }
 
-/// Whether NCCL may carry the call out without an event of its own.
-bool may_be_quiet(const RecordedCall& call, const NcclComm& comm) {
-  return call.kind == CommKind::broadcast || comm.has_one_rank() ||
-         (call.input == Elements{} && call.output == Elements{});
-}
-
 }  // namespace
 
 void* EventHandle::pack() const {
@@ -74,7 +68,7 @@ EventHandle NcclEvents::start_api(NcclComm& comm, const CallSeen& seen, std::uin
     event.call = *call;
     if (!seen.is_captured) {
       event.slot = stream_.recorder().begin(*call, event.issued_ns);
-      if (group != 0 && may_be_quiet(*call, comm)) {
+      if (group != 0 && call->kind == CommKind::broadcast) {
         if (quiet_.size() == k_most) {  // of groups whose end is not reported
           quiet_.clear();
         }

@@ -36,9 +36,9 @@ class NcclEvents {
 
   /// The program calls a function of NCCL (v5 and later); `group` is the program's group that it is part of.
   EventHandle start_api(NcclComm& comm, const CallSeen& seen, std::uint64_t group);
-  /// That group has ended. NCCL 2.31.2 enqueues broadcasts, empty calls and those of a single rank without an
-  /// event of their own: those of the group count as enqueued now. (Those of a group that failed do too: NCCL
-  /// ends it in the same way.) Other calls without an event were not carried out.
+  /// That group has ended. NCCL 2.31.2 enqueues broadcasts without an event of their own: those of the group
+  /// count as enqueued now. (Those of a group that failed do too: NCCL ends it in the same way.) Other calls
+  /// without an event were not carried out.
   void stop_group(std::uint64_t group);
   /// NCCL enqueues a call; `parent` is its start_api, where there is one. None when there is nothing to
   /// record.
@@ -77,7 +77,7 @@ class NcclEvents {
   NcclStream& stream_;
   std::uint64_t next_ = 1;
   std::vector<Event> events_;
-  std::vector<std::uint64_t> quiet_;  // api events, of groups that have not ended, that may get no other
+  std::vector<std::uint64_t> quiet_;  // api events of broadcasts of groups that have not ended
 };
 
 }  // namespace commlens::capture

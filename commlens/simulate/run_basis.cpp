@@ -73,7 +73,8 @@ Lender nearest_lender(const RunCalibration& calibration, const TrainingRun& run)
 std::string unseen(const FamilyFit& family, const TrainingRun& run) {
   const bool is_small = run.behaviour.precision != MatrixPrecision::bf16;
   if (is_small ? !family.has_small : !family.has_bf16) {
-    return is_small ? "fp8" : "16 bit";
+    const bool is_fp8 = run.behaviour.precision == MatrixPrecision::fp8;
+    return !is_small ? "16 bit" : is_fp8 ? "fp8" : "fp4";
   }
   if (run.behaviour.has_fused_attention ? !family.has_fused : !family.has_unfused) {
     return run.behaviour.has_fused_attention ? "fused attention" : "attention that is not fused";

@@ -74,7 +74,7 @@ struct Expected {
     if (version >= 5) {
       constexpr std::array<const char*, 4> halves = {"2,0", "3,1", "2,0", "3,1"};
       add("ncclBroadcast broadcast fp32 81 81 0,1,2,3 2", false);
-      add(fmt::format("ncclAllGather all_gather fp32 0 0 {} -1", halves.at(static_cast<std::size_t>(rank))),
+      add(fmt::format("ncclBroadcast broadcast fp32 84 84 {} 1", halves.at(static_cast<std::size_t>(rank))),
           false);
     }
     add("ncclAllReduce all_reduce fp32 82 82 0,1,2,3 -1", true);

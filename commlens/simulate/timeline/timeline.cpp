@@ -33,9 +33,9 @@ struct Followers {
         edges.emplace_back(earlier, index);
       }
     }
-    for (const auto& [earlier, later] : edges) {
+    for (const auto& [earlier, follower] : edges) {
       ++first[earlier + 1];
-      ++missing[later];
+      ++missing[follower];
     }
     for (std::size_t index = 1; index < first.size(); ++index) {
       first[index] += first[index - 1];
