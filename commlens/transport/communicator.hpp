@@ -2,25 +2,38 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "commlens/base/dtype.hpp"
 #include "commlens/base/rank.hpp"
+#include "commlens/base/result.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/comm/event.hpp"
 
 namespace commlens {
 
-/// How all_reduce, reduce and reduce_scatter combine elements.
-enum class ReduceOp : std::uint8_t { sum, max };
+/// How all_reduce, reduce and reduce_scatter combine elements. avg: the sum divided by the number of ranks,
+/// for floating-point types only.
+enum class ReduceOp : std::uint8_t { sum, max, avg };
+
+/// Which call a call of kind `other` is. Recorded under these names, as kind `other`.
+enum class OtherCall : std::uint8_t { none, gather, scatter };
 
 /// One call of a rank. Buffers hold `input` and `output` elements of `dtype` on the communicator's memory
 /// (host, or device for NCCL) and stay valid and untouched until the call is complete. `input_buffer` may
 /// equal `output_buffer` (all_reduce, reduce, broadcast); otherwise they do not overlap. Sizes follow
 /// comm/volume.hpp: all_gather output = input x size, reduce_scatter input = output x size, all_to_all input
 /// = output = a multiple of size (equal parts, in group order), broadcast and reduce input = output on every
-/// rank, send output = 0, recv input = 0. Any size may be 0.
+/// rank, send output = 0, recv input = 0. gather: input = a part, output = input x size at the root, 0
+/// elsewhere; scatter: output = a part, input = output x size at the root, 0 elsewhere. Any size may be 0.
+///
+/// Parts of unequal sizes: all_to_all with both spans (what goes to, and comes from, each rank; the sums are
+/// input and output, which may differ), all_gather with `output_parts` (input = its own part), reduce_scatter
+/// with `input_parts` (output = its own part), each of `size` entries in group order, and given by every rank
+/// of the call. The spans stay valid until the call is complete.
 struct CommCall {
   CommKind kind = CommKind::barrier;
   DType dtype = DType::uint8;
@@ -29,8 +42,11 @@ struct CommCall {
   void* output_buffer = nullptr;
   Elements input;
   Elements output;
-  GroupRank peer;        // broadcast and reduce: the root; send and recv: the other rank
+  GroupRank peer;        // broadcast, reduce, gather, scatter: the root; send and recv: the other rank
   std::string_view tag;  // label of the data, for people; a string with static lifetime
+  OtherCall other = OtherCall::none;        // kind other
+  std::span<const Elements> input_parts{};  // of unequal sizes; empty: equal parts
+  std::span<const Elements> output_parts{};
 };
 
 /// The time of a call's data movement, in nanoseconds of Clock::of_process(), `started_ns` <= `finished_ns`.
@@ -79,9 +95,23 @@ class Communicator {
   /// Issues a call and returns at once. The Work may be dropped after wait() only.
   virtual std::unique_ptr<Work> start(const CommCall& call) = 0;
 
+  /// Issues several calls as one (ncclGroupStart … ncclGroupEnd): they make progress together, so that a
+  /// send and a recv that cross those of other ranks cannot wait for each other. The Work is complete when
+  /// all are. Every rank that takes part in one of its collective calls issues the same collective calls as
+  /// one.
+  virtual std::unique_ptr<Work> start_group(std::span<const CommCall> calls);
+
   /// Ranks with the same `color` (>= 0) form a new group, ordered by `key`, then by their rank in this group;
   /// a negative color returns null. Collective over this group.
   virtual std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) = 0;
+
+  /// The algorithms of its library that a call of `kind` can be made with, by the library's own names
+  /// ("recursive_doubling"); empty where there is nothing to choose.
+  virtual std::vector<std::string> algorithms(CommKind /*kind*/) const { return {}; }
+
+  /// A communicator of the same ranks whose calls of `kind` use that algorithm, whatever their size.
+  /// Collective over this group. Fails, on every rank alike, where algorithms() does not list it.
+  virtual Result<std::unique_ptr<Communicator>> with_algorithm(CommKind kind, const std::string& algorithm);
 
   /// Ends the whole job: every current and future call of every rank throws SystemError with `reason`
   /// (threads, NCCL) or the process ends (MPI). Thread-safe.

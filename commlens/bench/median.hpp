@@ -1,0 +1,23 @@
+#pragma once
+#include <optional>
+#include <span>
+
+namespace commlens::bench {
+
+/// The median of a sample, and an interval that holds the median of its distribution with 95 % probability,
+/// whatever the distribution: the order statistics floor((N - z sqrt N) / 2) and 1 + ceil((N + z sqrt N) /
+/// 2), counted from 1, z = 1.96. Source: J.-Y. Le Boudec, Performance Evaluation (2010), theorem 2.1 and its
+/// approximation for N >= 30.
+struct MedianInterval {
+  double median = 0;
+  double low = 0;
+  double high = 0;
+};
+
+/// std::nullopt for fewer than 30 values.
+std::optional<MedianInterval> median_interval(std::span<const double> values);
+
+/// The value below which a share of `values` lies, interpolated between neighbours; `values` not empty.
+double quantile(std::span<const double> values, double share);
+
+}  // namespace commlens::bench
