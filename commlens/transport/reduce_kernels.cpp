@@ -130,6 +130,11 @@ template <typename Format, ReduceOp Reduction>
         sums[i] = combined<Reduction>(sums[i], Format::widened(next[i]));
       }
     }
+    if constexpr (Reduction == ReduceOp::avg) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        sums[i] /= static_cast<typename Format::Combined>(inputs.size());
+      }
+    }
     Stored* result = elements<Stored>(outputs[0], range.to + done);
     for (std::int64_t i = 0; i < count; ++i) {
       result[i] = Format::narrowed(sums[i]);
@@ -177,6 +182,8 @@ void combine_as(ReduceOp reduction, Inputs inputs, Outputs outputs, CombinedRang
       return combine_best<Format, ReduceOp::sum>(inputs, outputs, range);
     case ReduceOp::max:
       return combine_best<Format, ReduceOp::max>(inputs, outputs, range);
+    case ReduceOp::avg:
+      return combine_best<Format, ReduceOp::avg>(inputs, outputs, range);
   }
 }
 

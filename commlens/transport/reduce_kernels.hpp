@@ -26,8 +26,9 @@ struct CombinedRange {
 };
 
 /// Combines the range of all inputs, in the order given, and writes the result to every output. fp16 and bf16
-/// are combined in fp32 and rounded once; integers wrap around; a NaN wins against any number. An output may
-/// be one of the inputs, at the same place. At least one of each; `dtype` is one that can_combine().
+/// are combined in fp32 and rounded once; integers wrap around (avg truncates); a NaN wins against any
+/// number. An output may be one of the inputs, at the same place. At least one of each; `dtype` is one that
+/// can_combine().
 void combine(DType dtype, ReduceOp reduction, std::span<const std::byte* const> inputs,
              std::span<std::byte* const> outputs, CombinedRange range);
 
