@@ -1,10 +1,12 @@
 #include <csignal>
 #include <memory>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "commlens/app/bench.hpp"
+#include "commlens/app/calibrate.hpp"
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/layout_options.hpp"
 #include "commlens/app/output_place.hpp"
@@ -13,6 +15,7 @@
 #include "commlens/cli/number_check.hpp"
 #include "commlens/cli/stop_signals.hpp"
 #include "commlens/frameworks/frameworks.hpp"
+#include "commlens/machine/machine_reader.hpp"
 
 namespace commlens {
 namespace {
@@ -33,6 +36,8 @@ struct BenchFlags {
   std::string cache;
   std::string time = "1s";
   std::string sweep;
+  std::string fit;      // a machine file to write
+  std::string machine;  // to start from
   OutputFlags output;
 };
 
@@ -85,20 +90,64 @@ ExitCode code_of(const BenchResult& result) {
                                                                                : ExitCode::done;
 }
 
-Result<ExitCode> bench_verb(Console& console, const BenchFlags& flags) {
-  Result<BenchRequest> request = bench_request_of(flags);
-  const bool is_first = flags.transport != "mpi" || rank_of_process() == 0;
-  if (request && flags.output.file != "-") {
-    if (const Result<void> usable = check_file_place("-o", flags.output.file); !usable) {
-      request = tl::unexpected(usable.error());
+/// Fails where results could not be written, or used, before anything is timed.
+Result<void> check_bench_files(const BenchFlags& flags) {
+  if (!flags.fit.empty() && flags.machine.empty()) {
+    return failure("--fit: name the machine to start from with --machine NAME|FILE");
+  }
+  if (flags.fit.empty() && !flags.machine.empty()) {
+    return failure("--machine is what --fit starts from; give --fit FILE.json");
+  }
+  if ((!flags.sweep.empty() || !flags.fit.empty()) && flags.transport != "mpi") {
+    return failure("--sweep and --fit are for times of libraries, not of threads; --transport mpi");
+  }
+  const std::vector<std::string> inputs = {flags.request.check, flags.machine};
+  for (const auto& [flag, file] :
+       {std::pair("-o", flags.output.file), {"--sweep", flags.sweep}, {"--fit", flags.fit}}) {
+    if (file.empty() || file == "-") {
+      continue;
+    }
+    const Result<void> usable = check_file_place(flag, file).and_then([&, name = flag, path = file] {
+      return check_apart(name, path, inputs);
+    });
+    if (!usable) {
+      return usable;
     }
   }
-  if (request && !flags.sweep.empty() && request->transport != Transport::mpi) {
-    request =
-        failure("--sweep is for calibrate, which knows times of libraries, not of threads; --transport mpi");
+  return {};
+}
+
+/// Writes the table for calibrate, and the machine that it makes of it.
+Result<void> fit_machine(Console& console, const BenchFlags& flags, const BenchResult& result) {
+  if (flags.sweep.empty() && flags.fit.empty()) {
+    return {};
   }
+  OutputFlags sweep;
+  sweep.file = flags.sweep.empty() ? flags.fit + ".csv" : flags.sweep;
+  write_result(console, sweep, sweep_csv(result));
+  if (flags.fit.empty()) {
+    return {};
+  }
+  CalibrateRequest request;
+  request.files = {sweep.file};
+  request.machine = flags.machine;
+  request.library = "mpi";
+  request.events = events_of(console);
+  return calibrate(request).map([&](const CalibrateResult& fitted) {
+    OutputFlags machine;
+    machine.file = flags.fit;
+    write_result(console, machine, machine_json(fitted.machine));
+    if (flags.output.format == "table" && flags.output.file == "-") {
+      write_out(console, "\n" + rendered(fitted, Format::table, console.style));
+    }
+  });
+}
+
+Result<ExitCode> bench_verb(Console& console, const BenchFlags& flags) {
+  Result<BenchRequest> request = check_bench_files(flags).and_then([&] { return bench_request_of(flags); });
+  const bool is_first = flags.transport != "mpi" || rank_of_process() == 0;
   const StopSignals signals(false);
-  Result<BenchResult> result = request.and_then([&](BenchRequest& asked) {
+  const Result<BenchResult> result = request.and_then([&](BenchRequest& asked) {
     asked.stop_requested = &StopSignals::came;
     asked.events = is_first ? events_of(console) : Events();
     return bench_calls(asked);
@@ -106,16 +155,12 @@ Result<ExitCode> bench_verb(Console& console, const BenchFlags& flags) {
   if (!result && !is_first) {
     return ExitCode::bad_input;  // the first rank says why
   }
-  return result.map([&](const BenchResult& found) {
-    if (found.reports) {
-      write_result(console, flags.output, bench_output(flags, found, style_for(console, flags.output)));
-      if (!flags.sweep.empty()) {
-        OutputFlags sweep;
-        sweep.file = flags.sweep;
-        write_result(console, sweep, sweep_csv(found));
-      }
+  return result.and_then([&](const BenchResult& found) -> Result<ExitCode> {
+    if (!found.reports) {
+      return code_of(found);
     }
-    return code_of(found);
+    write_result(console, flags.output, bench_output(flags, found, style_for(console, flags.output)));
+    return fit_machine(console, flags, found).map([&] { return code_of(found); });
   });
 }
 
@@ -181,6 +226,10 @@ void declare_results(CLI::App& verb, BenchFlags& flags) {
       ->type_name("FILE");
   verb.add_option("--sweep", flags.sweep, "Write the times as a table for commlens calibrate")
       ->type_name("FILE.csv");
+  verb.add_option("--fit", flags.fit,
+                  "Calibrate --machine with them and write that machine file (and FILE.json.csv, the table)")
+      ->type_name("FILE.json");
+  verb.add_option("--machine", flags.machine, "What --fit starts from")->type_name("NAME|FILE");
   verb.add_option("--format", flags.output.format,
                   "osu, nccl-tests: as these print, for programs that read them")
       ->check(CLI::IsMember({"table", "json", "csv", "osu", "nccl-tests"}))
