@@ -1,6 +1,7 @@
 #include "commlens/app/bench_launch.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <map>
 
@@ -69,6 +70,21 @@ BenchRow combined_row(const BenchKey& key, const std::vector<const BenchLaunchRo
     }
   }
   return row;
+}
+
+/// As files have it, so that what is read back is what was measured.
+double whole_ns(double seconds) { return static_cast<double>(std::llround(seconds * 1e9)) * 1e-9; }
+
+bench::RowStats in_whole_ns(bench::RowStats stats) {
+  for (double* const time : {&stats.p50_s, &stats.min_s, &stats.mean_s, &stats.skew_s, &stats.first_s}) {
+    *time = whole_ns(*time);
+  }
+  for (std::optional<double>* const time : {&stats.low_s, &stats.high_s, &stats.p95_s, &stats.p99_s}) {
+    if (*time) {
+      *time = whole_ns(**time);
+    }
+  }
+  return stats;
 }
 
 }  // namespace
@@ -148,9 +164,9 @@ BenchLaunch launch_of(const BenchPlan& plan, const bench::Measured& measured, st
     }
     BenchLaunchRow& added = launch.rows.emplace_back();
     added.key = plan.rows.at(place).key;
-    added.stats = bench::stats_of(row.one, {measured.clock_error_s, is_oversubscribed});
+    added.stats = in_whole_ns(bench::stats_of(row.one, {measured.clock_error_s, is_oversubscribed}));
     if (!row.back_to_back.span_s.empty()) {
-      added.back_to_back_s = bench::quantile(row.back_to_back.span_s, 0.5);
+      added.back_to_back_s = whole_ns(bench::quantile(row.back_to_back.span_s, 0.5));
     }
     if (plan.measured.verifies && !measured.is_partial) {
       added.wrong_elements = row.wrong_elements;

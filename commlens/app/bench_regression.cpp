@@ -11,8 +11,8 @@
 namespace commlens {
 namespace {
 
-constexpr double k_significance = 0.05;
-constexpr std::int64_t k_fewest_launches = 4;  // of each: 4 against 4 give p = 0.03 at best
+constexpr double k_significance = 0.01;
+constexpr std::int64_t k_fewest_launches = 6;  // of each: 6 against 6 give p = 0.005 at best
 
 std::map<BenchKey, std::vector<double>> medians_of(const BenchRun& run) {
   std::map<BenchKey, std::vector<double>> medians;

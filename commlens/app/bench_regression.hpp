@@ -19,7 +19,7 @@ struct BenchCheck {
 };
 
 /// Compares the rows that both results have, by the medians of their launches: samples of one launch are no
-/// independent measurements of another. A row is slower where p_adjusted < 0.05. Fails where a side has one
+/// independent measurements of another. A row is slower where p_adjusted < 0.01. Fails where a side has one
 /// launch, or so few that no difference could be found, and where they have no row in common.
 Result<std::vector<BenchCheck>> check_bench(const BenchRun& before, const BenchRun& now);
 

@@ -85,7 +85,7 @@ std::vector<pid_t> processes_with(const std::string& marker) {
 TEST(BenchVerb, StoppedHasWhatWasDone) {
   const ScratchDirectory directory;
   const std::string file = directory.path("result.json");
-  RunningProgram program({commlens_binary(), "bench", "all_reduce", "--ranks", "2", "--sizes", "64M",
+  RunningProgram program({commlens_binary(), "bench", "all_reduce", "--ranks", "2", "--sizes", "1M:4M:+64K",
                           "--time", "600s", "--json", file},
                          {});
   ASSERT_TRUE(appears(file));
@@ -104,7 +104,7 @@ TEST(BenchVerb, LeavesAValidFileWhenARankIsKilled) {
   }
   const ScratchDirectory directory;
   const std::string file = directory.path("result.json");
-  RunningProgram program(on_two({"all_reduce", "--sizes", "64M", "--time", "600s", "--json", file}),
+  RunningProgram program(on_two({"all_reduce", "--sizes", "1M:4M:+64K", "--time", "600s", "--json", file}),
                          as_root());
   ASSERT_TRUE(appears(file));
   const std::vector<pid_t> ranks = processes_with(file);
