@@ -9,7 +9,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/trace/clock.hpp"
-#include "commlens/transport/thread_exchange.hpp"
+#include "commlens/transport/call_check.hpp"
 
 namespace commlens {
 namespace {
