@@ -372,6 +372,10 @@ std::optional<std::string> obstacle(const Result<const NcclApi*>& api, int devic
 
 }  // namespace
 
+std::unique_ptr<Communicator> nccl_communicator(const NcclApi& api, Communicator& control, int device) {
+  return connected(api, device, control, nullptr);
+}
+
 Result<std::unique_ptr<Communicator>> open_nccl_world(Communicator& control, int device) {
   const Result<const NcclApi*> api = loaded_nccl();
   const std::optional<std::string> reason = obstacle(api, device);
@@ -390,7 +394,7 @@ Result<std::unique_ptr<Communicator>> open_nccl_world(Communicator& control, int
   if (failed != 0) {
     return failure("another rank of the job cannot use its GPU");
   }
-  return connected(**api, device, control, nullptr);
+  return nccl_communicator(**api, control, device);
 }
 
 }  // namespace commlens
