@@ -48,7 +48,7 @@ std::vector<Column> bench_columns() {
   const auto only_data = [](const char* key) { return data(key); };
   return columns({"op",
                   "dtype",
-                  "group",
+                  Column{.key = "axis", .title = "groups"},
                   Column{.key = "group_size", .title = "ranks"},
                   Column{.key = "message_bytes", .title = "size"},
                   only_data("in_place"),
@@ -75,7 +75,7 @@ std::vector<Column> bench_columns() {
                   only_data("algorithm_bandwidth_bytes_per_s"),
                   Column{.key = "bus_bandwidth_bytes_per_s", .drop_first = 8},
                   Column{.key = "wrong_elements"},
-                  Column{.key = "flags", .least = 10}});
+                  Column{.key = "sample_flags", .least = 10}});
 }
 
 void add_bench_row(Table& table, const BenchRow& row) {
@@ -140,7 +140,7 @@ BenchLaunchRow launch_row_from(const nlohmann::json& json) {
   const nlohmann::json& ranks = json.at("group_size");
   row.key = {json.at("op"),
              json.at("dtype"),
-             json.at("group"),
+             json.at("axis"),
              ranks.is_null() ? 0 : ranks.get<std::int64_t>(),
              json.at("message_bytes"),
              json.at("in_place")};
@@ -155,7 +155,7 @@ BenchLaunchRow launch_row_from(const nlohmann::json& json) {
   stats.p99_s = seconds_at(json, "p99_ns");
   stats.skew_s = seconds_at(json, "entry_skew_ns").value_or(0);
   stats.first_s = seconds_at(json, "first_call_ns").value_or(0);
-  for (const nlohmann::json& name : json.at("flags")) {
+  for (const nlohmann::json& name : json.at("sample_flags")) {
     if (const auto flag = bench::row_flag_from(name.get<std::string>())) {
       stats.flags.push_back(*flag);
     }
@@ -196,7 +196,7 @@ Table bench_table(const BenchRun& run) {
   std::vector<Column> shown = table.columns();
   for (std::size_t column = 0; column < shown.size(); ++column) {
     const std::string& key = shown[column].key;
-    const bool may_be_hidden = key == "dtype" || key == "group" || key == "group_size";
+    const bool may_be_hidden = key == "dtype" || key == "axis" || key == "group_size";
     const bool is_empty = std::all_of(table.rows().begin(), table.rows().end(), [&](const auto& row) {
       const auto* const list = std::get_if<std::vector<std::string>>(&row[column].value());
       return row[column].is_missing() || (list != nullptr && list->empty());
@@ -213,7 +213,8 @@ Table bench_table(const BenchRun& run) {
 }
 
 Table bench_check_table(const std::vector<BenchCheck>& checks) {
-  Table table(columns({"op", "dtype", "group", Column{.key = "group_size", .title = "ranks"},
+  Table table(columns({"op", "dtype", Column{.key = "axis", .title = "groups"},
+                       Column{.key = "group_size", .title = "ranks"},
                        Column{.key = "message_bytes", .title = "size"}, "in_place", "before_p50_ns", "p50_ns",
                        Column{.key = "ratio", .title = "now / before"}, "p", "p_adjusted", "slower"}));
   for (const BenchCheck& check : checks) {
@@ -237,7 +238,7 @@ nlohmann::ordered_json bench_json(const BenchResult& result) {
                {"transport", run.transport},
                {"rank_count", run.ranks},
                {"cache", run.is_cold ? "cold" : "hot"},
-               {"messages", run.messages.empty() ? Json() : Json(run.messages)},
+               {"messages_of", run.messages.empty() ? Json() : Json(run.messages)},
                {"partial", is_partial},
                {"rows", rows_json(table_of_rows(combined_rows(run)))}};
   if (const std::optional<BenchStep> step = step_of(run)) {
