@@ -60,6 +60,11 @@ class Histogram implements Drawer {
     return all;
   }
 
+  subject(scene: Scene): string {
+    const { title } = this.measure(scene);
+    return isOn(scene, "cumulative") ? `${title}; dashed: of this size or less` : title;
+  }
+
   height(scene: Scene): number {
     return isNarrow(scene) ? 280 : 340;
   }

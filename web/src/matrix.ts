@@ -72,6 +72,10 @@ class Matrix implements Drawer {
     return [Math.min(least, most), most];
   }
 
+  subject(scene: Scene): string {
+    return this.measure(scene).title;
+  }
+
   height(scene: Scene): number {
     return this.side(scene) + edge.top + 6;
   }

@@ -75,6 +75,10 @@ class Points implements Drawer {
     return this.measures.find((column) => column.name === scene.chosen.get("measure")) ?? this.measures[0]!;
   }
 
+  subject(scene: Scene): string {
+    return this.joined ? this.measure(scene).title : "";
+  }
+
   height(scene: Scene): number {
     return isNarrow(scene) ? 280 : 340;
   }
