@@ -113,10 +113,11 @@ export interface Sheet {
 
 /** Without what makes it react to a pointer, and with names of its own. Texts of the figure have no bare quote to match. */
 function still(svg: string, id: string): string {
+  const prefix = id.replace(/[^\w-]/g, "-");
   return svg
     .replace(/ (?:class|pointer-events|ecmeta_\w+)="[^"]*"/g, "")
     .replace(/<style[^>]*><!\[CDATA\[[^\]]*\]\]>\s*<\/style>\s*/, "")
-    .replace(/(id="|="url\(#)zr\d+-/g, `$1${id}-`)
+    .replace(/(id="|="url\(#)zr\d+-/g, `$1${prefix}-`)
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
 }
 
