@@ -32,7 +32,7 @@ void append_dictionary(std::string& out, const TextColumn& column) {
   out += ']';
 }
 
-std::string head_of(const Figure& figure) {
+std::string chart_head(const Figure& figure) {
   std::string out = "{";
   append_named(out, "id", figure.id);
   append_named(out += ',', "title", figure.title);
@@ -54,7 +54,7 @@ std::string head_of(const Figure& figure) {
   return out + "]}";
 }
 
-std::string settings_of(const SvgOptions& options) {
+std::string chart_settings(const SvgOptions& options) {
   std::string out = fmt::format("{{\"width\":{},\"theme\":\"{}\",\"chosen\":[", options.width,
                                 options.theme == SvgTheme::dark ? "dark" : "light");
   for (std::size_t at = 0; at < options.chosen.size(); ++at) {
@@ -65,7 +65,7 @@ std::string settings_of(const SvgOptions& options) {
   return out + "]}";
 }
 
-std::vector<double> values_of(const FigureColumn& column) {
+std::vector<double> chart_values(const FigureColumn& column) {
   if (const auto* numbers = std::get_if<std::vector<double>>(&column.values)) {
     return *numbers;
   }
@@ -128,9 +128,9 @@ Result<std::string> SvgDrawer::draw(const Figure& figure, const SvgOptions& opti
   if (!has_chart(figure)) {
     return std::string();
   }
-  ChartOrder order{head_of(figure), settings_of(options), {}};
+  ChartOrder order{chart_head(figure), chart_settings(options), {}};
   for (const FigureColumn& column : figure.columns) {
-    order.columns.push_back(values_of(column));
+    order.columns.push_back(chart_values(column));
   }
   return engine_->draw(order).map_error(
       [&](const Error& error) { return Error{fmt::format("{}: {}", figure.id, error.message)}; });

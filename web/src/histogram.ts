@@ -93,6 +93,7 @@ class Histogram implements Drawer {
       name,
       stack: "all",
       barCategoryGap: "8%",
+      barMaxWidth: 64,
       data: Array.from(numbers, (value) => (log && value === 0 ? "-" : value)),
       itemStyle: { color: this.series ? colours.get(name) : scene.palette.series[0] },
       silent: true,

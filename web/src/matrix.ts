@@ -7,6 +7,7 @@ import { type Column, columnNamed, type Figure, numberAt, valueColumns } from ".
 import { axisText, exactText } from "./units";
 
 const levels = 32;
+const largestCell = 72;
 /** Room for the labels. */
 const edge = { left: 60, top: 44 };
 
@@ -81,7 +82,7 @@ class Matrix implements Drawer {
   }
 
   private side(scene: Scene): number {
-    return Math.min(scene.width - edge.left - 8, 540);
+    return Math.min(scene.width - edge.left - 8, 540, Math.max(2, this.size) * largestCell);
   }
 
   legend() {
