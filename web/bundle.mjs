@@ -5,7 +5,7 @@ import { build } from "esbuild";
 import ts from "typescript";
 
 const licences = `/*!
-Report page of commlens (Apache-2.0). Contains Apache ECharts (Apache-2.0, https://echarts.apache.org,
+Charts of commlens (Apache-2.0). Contains Apache ECharts (Apache-2.0, https://echarts.apache.org,
 Copyright 2017-2026 The Apache Software Foundation), ZRender (BSD-3-Clause, Copyright (c) 2017, Baidu Inc.) and
 tslib (0BSD, Copyright (c) Microsoft Corporation).
 */`;
@@ -54,10 +54,5 @@ await build({
   minifyIdentifiers: true,
   define: { global: "globalThis" },
   plugins: [loweredToES5],
-  banner: {
-    js: licences.replace(
-      "tslib (0BSD",
-      "core-js (MIT, Copyright (c) 2013-2026 Denis Pushkarev, CoreJS Company),\ntslib (0BSD",
-    ),
-  },
+  banner: { js: licences },
 });

@@ -25,8 +25,10 @@ struct SvgOptions {
 /// Least and most.
 constexpr std::pair<std::int64_t, std::int64_t> k_svg_widths = {240, 4000};
 
-/// Most rows of a figure that is drawn: twice what a report has.
+/// Most rows of a figure that is drawn: twice what a report has; and of bars, of which each is a shape of its
+/// own.
 constexpr std::size_t k_svg_rows = 240'000;
+constexpr std::size_t k_svg_bars = 10'000;
 
 /// Whether a figure is more than its table: of a kind that is drawn, and with rows.
 bool has_chart(const Figure& figure);

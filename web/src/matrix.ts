@@ -17,8 +17,8 @@ class Matrix implements Drawer {
   readonly zoom: "none" | "xy";
   private readonly block: number;
   private readonly size: number;
-  /** Row of the figure by cell. */
-  private readonly rowOf = new Map<number, number>();
+  /** Row of the figure by cell; made when somebody asks. */
+  private rowOf: Map<number, number> | undefined;
 
   constructor(
     private readonly figure: Figure,
@@ -34,8 +34,6 @@ class Matrix implements Drawer {
       last = Math.max(last, numberAt(source, row), numberAt(destination, row));
     }
     this.size = Math.floor(last / this.block) + 1;
-    for (let row = 0; row < figure.rows; row++)
-      this.rowOf.set(this.cell(this.at(source, row), this.at(destination, row)), row);
     const options = measures.map((column) => ({ value: column.name, label: column.title }));
     if (options.length > 1)
       this.choices.push({
@@ -54,8 +52,14 @@ class Matrix implements Drawer {
     return Math.floor(numberAt(column, row) / this.block);
   }
 
-  private cell(source: number, destination: number): number {
-    return source * this.size + destination;
+  private rowAt(source: number, destination: number): number | undefined {
+    const cell = (from: number, to: number) => from * this.size + to;
+    if (!this.rowOf) {
+      this.rowOf = new Map();
+      for (let row = 0; row < this.figure.rows; row++)
+        this.rowOf.set(cell(this.at(this.source, row), this.at(this.destination, row)), row);
+    }
+    return this.rowOf.get(cell(source, destination));
   }
 
   private measure(scene: Scene): Column {
@@ -179,7 +183,7 @@ class Matrix implements Drawer {
     const [to, from] = [Math.round(x), Math.round(y)];
     if (to < 0 || from < 0 || to >= this.size || from >= this.size) return null;
     const measure = this.measure(scene);
-    const row = this.rowOf.get(this.cell(from, to));
+    const row = this.rowAt(from, to);
     const value = row === undefined ? 0 : numberAt(measure, row);
     let all = 0;
     for (const each of measure.values) all += each;
