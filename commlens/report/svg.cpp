@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/modules.hpp"
+#include "commlens/base/units.hpp"
 #include "commlens/report/figure_files.hpp"
 #include "commlens/trace/json_text.hpp"
 
@@ -122,11 +123,14 @@ Result<std::string> SvgDrawer::draw(const Figure& figure, const SvgOptions& opti
     return failure(
         fmt::format("an SVG {} pixels wide: choose a width from {} to {}", options.width, least, most));
   }
-  if (figure.rows() > k_svg_rows) {
-    return failure(fmt::format("{} has {} rows; up to {} are drawn", figure.id, figure.rows(), k_svg_rows));
-  }
   if (!has_chart(figure)) {
     return std::string();
+  }
+  const std::size_t limit = figure.kind == FigureKind::bars ? k_svg_bars : k_svg_rows;
+  if (figure.rows() > limit) {
+    return failure(fmt::format("{}: {} rows are too many, up to {} are drawn", figure.id,
+                               with_commas(static_cast<std::int64_t>(figure.rows())),
+                               with_commas(static_cast<std::int64_t>(limit))));
   }
   ChartOrder order{chart_head(figure), chart_settings(options), {}};
   for (const FigureColumn& column : figure.columns) {

@@ -42,8 +42,8 @@ class SvgDrawer {
   static Result<SvgDrawer> open();
 
   /// The SVG of a figure, with its title and legend; empty where its table is all there is. Fails on more
-  /// than k_svg_rows rows, on a width outside k_svg_widths, on what cannot be chosen, and where it would take
-  /// more than a gigabyte or a minute.
+  /// than k_svg_rows or k_svg_bars rows, on a width outside k_svg_widths, on what cannot be chosen, and where
+  /// it would take more than a gigabyte or a minute.
   Result<std::string> draw(const Figure& figure, const SvgOptions& options = {}) const;
 
  private:

@@ -301,7 +301,7 @@ TEST_F(Svg, RefusesWidthsAndRowsBeyondItsLimits) {
   for (FigureColumn& column : figure.columns) {
     wholes(column).resize(240'001);
   }
-  EXPECT_EQ(refusal(figure), "drawn has 240001 rows; up to 240000 are drawn");
+  EXPECT_EQ(refusal(figure), "drawn: 240,001 rows are too many, up to 240,000 are drawn");
 }
 
 TEST_F(Svg, OfHundredThousandCallsIsDrawn) {
