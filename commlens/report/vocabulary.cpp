@@ -35,6 +35,8 @@ constexpr OutputKey k_keys[] = {
     {"bubble_share", "bubble share", Unit::share, k_rank},
     {"bubble_share_saved", "bubble saved", Unit::share, k_rank},
     {"bus_bandwidth_bytes_per_s", "bus bw", Unit::bytes_per_s, k_call},
+    {"bus_bandwidth_high_bytes_per_s", "to", Unit::bytes_per_s, k_call},
+    {"bus_bandwidth_low_bytes_per_s", "from", Unit::bytes_per_s, k_call},
     {"bus_share_of_link", "of link", Unit::share},
     {"calibrations", "times"},
     {"call", "op and group"},

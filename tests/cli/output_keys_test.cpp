@@ -307,6 +307,7 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     Words second = bench;
     second.insert(second.end(), {"--check", base});
     write(second);
+    write_figures({base});
     write({"bench", "--messages", "19M", "--ranks", "2", "--layers", "1", "--hidden", "64", "--heads", "2",
            "--vocab", "256", "--framework", "deepspeed", "--time", "1ms"});
   }
