@@ -143,7 +143,10 @@ Result<void> fit_machine(Console& console, const BenchFlags& flags, const BenchR
   });
 }
 
-Result<ExitCode> bench_verb(Console& console, const BenchFlags& flags) {
+Result<ExitCode> bench_verb(Console& terminal, const BenchFlags& flags) {
+  // Under a launcher, a terminal is the launcher's; it may pass our lines on to anything.
+  Console plain{terminal.out, terminal.err, {}, false};
+  Console& console = flags.transport == "mpi" ? plain : terminal;
   Result<BenchRequest> request = check_bench_files(flags).and_then([&] { return bench_request_of(flags); });
   const bool is_first = flags.transport != "mpi" || rank_of_process() == 0;
   const StopSignals signals(false);

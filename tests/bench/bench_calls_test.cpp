@@ -239,6 +239,40 @@ TEST(BenchDocument, IsPartialWhenItWasStopped) {
   EXPECT_GE(json.at("rows").at(0).at("samples"), 1);
 }
 
+/// A transport whose calls take 300 µs, those of one op 15 % more.
+BenchRequest delayed_calls(std::chrono::microseconds all_reduce) {
+  BenchRequest request = quick({"all_reduce", "all_gather", "broadcast"}, "8");
+  request.time = 10ms;
+  request.launches = 10;
+  request.decorate = [all_reduce](std::unique_ptr<Communicator> world) {
+    faults::Faults faults;
+    if (world->rank().value == 0) {
+      faults.after = [all_reduce](const CommCall& call, auto, auto) {
+        if (call.dtype == DType::fp32) {
+          faults::spin(call.kind == CommKind::all_reduce ? all_reduce : 300us);
+        }
+      };
+    }
+    return faults::faulty(std::move(world), faults);
+  };
+  return request;
+}
+
+TEST(BenchCheck, OfRealLaunchesFindsTheOpThatIsSlowerAndNoOther) {
+  const ScratchDirectory directory;
+  BenchRequest before = delayed_calls(300us);
+  before.json = directory.path("base.json");
+  result_of(before);
+  BenchRequest after = delayed_calls(345us);
+  after.check = before.json;
+  const BenchResult result = result_of(after);
+  EXPECT_TRUE(result.is_slower());
+  ASSERT_EQ(result.checked.size(), 3U);
+  for (const BenchCheck& check : result.checked) {
+    EXPECT_EQ(check.is_slower, check.key.op == "all_reduce") << check.key.op << " " << check.ratio();
+  }
+}
+
 /// The calls that our importer reads in a text: kind, ranks, message bytes -> microseconds.
 using Imported = std::map<std::tuple<std::string, std::int64_t, std::int64_t>, double>;
 

@@ -16,10 +16,10 @@ constexpr int k_runs = 20;
 constexpr int k_launches = 10;
 constexpr int k_ops = 5;
 
-/// Ten launches of five rows, whose medians scatter by 6 % from launch to launch; the first row is slower by
+/// Ten launches of five rows, whose medians scatter by 5 % from launch to launch; the first row is slower by
 /// a factor.
 BenchRun run_with(std::mt19937_64& random, double factor) {
-  std::lognormal_distribution<double> launch_factor(0, 0.06);
+  std::lognormal_distribution<double> launch_factor(0, 0.05);
   BenchRun run;
   for (int launch = 0; launch < k_launches; ++launch) {
     BenchLaunch& added = run.launches.emplace_back();

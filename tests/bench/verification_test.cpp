@@ -108,7 +108,7 @@ TEST(Verification, FindsDataOfAnotherRank) {
     const auto faults_of = [&](std::int64_t rank, std::int64_t iteration) {
       faults::Faults faults;
       if (has_parts_of_all) {
-        faults.after = [&](const CommCall& call, Elementwise output, Earlier) {
+        faults.after = [&, rank](const CommCall& call, Elementwise output, Earlier) {
           const auto parts = bench::verified_parts(timed, rank);
           const auto width = static_cast<std::size_t>(size_of(call.dtype));
           if (parts.size() == 3) {  // the data of ranks 0 and 1, where both have a part
