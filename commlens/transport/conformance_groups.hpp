@@ -14,7 +14,7 @@
 /// several groups at once.
 namespace commlens::conformance {
 
-/// 20,011 elements of fp32 are more than a piece of each transport.
+/// 20,011 elements of fp32 are more than a piece of ranks as threads (64 KiB).
 constexpr std::array<std::int64_t, 3> k_counts_of_ways{0, 1, 20'011};
 
 inline void check_every_way(Communicator& group, const Target& target) {
