@@ -1,11 +1,13 @@
 // Calls every function of the library once, from a program that is no part of commlens.
 //   every_verb WORK_DIRECTORY [train]   trains too, where the engine module is installed
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <string>
 
 #include <commlens/app/advise.hpp>
+#include <commlens/app/bench.hpp>
 #include <commlens/app/calibrate.hpp>
 #include <commlens/app/compare.hpp>
 #include <commlens/app/cost.hpp>
@@ -150,6 +152,21 @@ void time_collectives(const std::string& work) {
   expect(value_of(commlens::calibrate(fit), "calibrate").fitted.size() == 1, "a sweep is fitted");
 }
 
+void time_calls() {
+  commlens::BenchRequest request;
+  request.ops = {"all_reduce"};
+  request.sizes = "8,1K";
+  request.time = std::chrono::milliseconds(10);
+  request.verifies = true;
+  const auto result = value_of(commlens::bench_calls(request), "bench_calls");
+  expect(combined_rows(result.run).size() == 2 && result.wrong_elements() == 0, "both sizes are timed, and right");
+  expect(osu_text(result).find("osu_allreduce") != std::string::npos, "as the OSU benchmarks print");
+  expect(nccl_tests_text(result).find("all_reduce_perf") != std::string::npos, "as nccl-tests prints");
+  expect(sweep_csv(result).find(",all_reduce,2,1,2,fp32,1024,") != std::string::npos, "a table for calibrate");
+  expect(rendered(result, commlens::Format::json).find("\"commlens.bench/1\"") != std::string::npos,
+         "JSON has its schema");
+}
+
 void record_nothing(const std::string& work) {
   std::string warned;
   commlens::RecordRequest request;
@@ -199,6 +216,7 @@ int main(int count, char** arguments) {
   compare_and_report(work);
   sweep_sizes();
   time_collectives(work);
+  time_calls();
   record_nothing(work);
   if (count > 2) {
     train_small(work);
