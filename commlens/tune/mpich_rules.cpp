@@ -142,7 +142,8 @@ Result<std::string> mpich_rules(std::vector<Rule> rules) {
     intra = with_rules(own, Nodes(intra));
   }
   const std::string text = json_of(tree).dump(1) + "\n";
-  // MPICH maps the file into memory and reads it up to a zero byte, which a file of whole pages does not have.
+  // MPICH maps the file into memory and reads it up to a zero byte, which a file of whole pages does not
+  // have.
   constexpr std::size_t k_page = 4096;
   return text.size() % k_page == 0 ? text + "\n" : text;
 }
