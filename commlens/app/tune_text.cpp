@@ -26,6 +26,12 @@ std::string rule_text(const TuneResult& result, const TunedMessage& message) {
   return result.tuned.is_confirmed() ? "" : "the step's gain is not confirmed";
 }
 
+/// Fractional where the iterations of a trace differ.
+Cell calls_cell(double calls) {
+  const auto whole = static_cast<std::int64_t>(calls);
+  return static_cast<double>(whole) == calls ? Cell(whole) : Cell(calls);
+}
+
 Table tune_table(const TuneResult& result) {
   Table table(
       columns({"op", "dtype", "group_size", "message_bytes", "calls", "default_s",
@@ -37,8 +43,8 @@ Table tune_table(const TuneResult& result) {
     const bool is_chosen = decision.variant > 0;
     const auto of_choice = [&](double value) { return is_chosen ? Cell(value) : Cell(); };
     table.add({bench::name_of(message.timed.op), name_of(message.timed.dtype), message.timed.ranks,
-               message.timed.bytes(), message.calls_of_class.at(result.tuned.step_class), decision.default_s,
-               std::ssize(message.variants) - 1,
+               message.timed.bytes(), calls_cell(message.calls_of_class.at(result.tuned.step_class)),
+               decision.default_s, std::ssize(message.variants) - 1,
                is_chosen ? Cell(message.variants.at(decision.variant).algorithm) : Cell(),
                of_choice(decision.chosen_s), of_choice(decision.gain.value), of_choice(decision.gain.low),
                of_choice(decision.gain.high), rule_text(result, message)});
@@ -117,7 +123,7 @@ std::string rendered(const TuneResult& result, Format format, const TextStyle& s
       format, [&] { return head_text(result) + table.text_with_hidden(style) + foot_text(result); },
       [&] {
         return nlohmann::ordered_json({{"schema", "commlens.tune/1"},
-                                       {"messages", result.messages},
+                                       {"messages_of", result.messages},
                                        {"transport", result.transport},
                                        {"library", result.library},
                                        {"rank_count", result.ranks},
