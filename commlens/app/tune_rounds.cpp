@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "commlens/app/launcher.hpp"
 #include "commlens/bench/rounds.hpp"
 #include "commlens/transport/reduce_kernels.hpp"
 
@@ -118,23 +119,23 @@ class VariantGroups {
   std::map<std::tuple<std::int64_t, CommKind, std::string>, std::unique_ptr<Communicator>> chosen_;
 };
 
-/// Bytes that buffers of calls go through in turns, so that they have left the caches: twice the last level.
-Bytes cold_bytes() {
+/// A rank's share of twice the last level of this machine's caches.
+Bytes cold_buffers(std::int64_t ranks) {
   constexpr std::int64_t k_usual = 32 << 20;
-  constexpr std::int64_t k_most = 256 << 20;
   const std::int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return {std::min(2 * (cache > 0 ? cache : k_usual), k_most)};
+  return {2 * (cache > 0 ? cache : k_usual) / local_ranks(ranks)};
 }
 
 /// A message and its variants as rows that are timed.
 class TunedRows {
  public:
-  TunedRows(Communicator& world, const ModelMessages& messages) : world_(world), groups_(world) {
+  TunedRows(Communicator& world, const ModelMessages& messages, Bytes buffers)
+      : world_(world), groups_(world) {
     for (const ModelMessage& message : messages.messages) {
       add(message, messages.ranks_of_class);
     }
     settle_algorithms();
-    make_calls();
+    make_calls(buffers);
   }
 
   const std::vector<bench::TimedRow>& rows() const { return rows_; }
@@ -204,14 +205,14 @@ class TunedRows {
     message.variants.resize(static_cast<std::size_t>(count));
   }
 
-  void make_calls() {
+  void make_calls(Bytes buffers) {
     Bytes largest;
     for (const TunedMessage& message : found_.messages) {
       for (std::int64_t rank = 0; rank < message.timed.ranks; ++rank) {
         largest = std::max(largest, arena_bytes(message.timed, rank));
       }
     }
-    arena_.emplace(largest, cold_bytes());
+    arena_.emplace(largest, buffers);
     for (const TunedMessage& message : found_.messages) {
       for (const tune::Variant& variant : message.variants) {
         add_row(message, variant);
@@ -316,7 +317,7 @@ std::vector<tune::Rule> TunedMessages::rules() const {
 
 TunedMessages tuned_messages(Communicator& world, const ModelMessages& messages,
                              const TuneRoundOptions& options) {
-  TunedRows rows(world, messages);
+  TunedRows rows(world, messages, options.buffers.value_or(cold_buffers(world.size())));
   bench::RoundOptions rounds{.seed = options.seed,
                              .least_rounds = options.most_rounds,
                              .most_rounds = options.most_rounds,

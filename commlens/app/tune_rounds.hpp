@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct TuneRoundOptions {
   std::uint64_t seed = 1;                                  // of the order in each round
   std::chrono::nanoseconds time{std::chrono::seconds(1)};  // of each variant, at most
   std::int64_t most_rounds = 400;
+  /// Memory that the buffers of a rank's calls go through in turns; absent: the rank's share of twice the
+  /// last level of the caches, so that they have left them.
+  std::optional<Bytes> buffers;
   std::function<bool()> stop_requested;
   std::function<void(std::int64_t rows_done, std::int64_t rows)> progress;  // on the first rank; may be empty
 };

@@ -56,6 +56,7 @@ void leave_mpi() {
     process_state().progress->stop();
   }
   if (!is_finalised() && !process_state().broken && process_state().open == 0) {
+    close_mpi_tools();
     MPI_Finalize();
   }
 }

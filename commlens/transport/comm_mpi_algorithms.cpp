@@ -28,6 +28,21 @@ struct ToolVariable {
   std::string description;
 };
 
+/// Whether MPI's tool interface is open. Once opened, it has to be closed, or Open MPI does not close its
+/// components, which may have output to write.
+bool& tools_are_open() {
+  static bool are_open = false;
+  return are_open;
+}
+
+bool open_tools() {
+  int provided = MPI_THREAD_SINGLE;
+  if (!tools_are_open()) {
+    tools_are_open() = MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS;
+  }
+  return tools_are_open();
+}
+
 std::string text_of(const std::vector<char>& buffer) { return buffer.data(); }
 
 std::vector<std::pair<std::string, int>> named_values(MPI_T_enum values) {
@@ -50,10 +65,8 @@ std::vector<std::pair<std::string, int>> named_values(MPI_T_enum values) {
 
 /// std::nullopt if the library has no integer of that name.
 std::optional<ToolVariable> opened_variable(const std::string& name) {
-  int provided = MPI_THREAD_SINGLE;
   int index = 0;
-  if (MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
-      MPI_T_cvar_get_index(name.c_str(), &index) != MPI_SUCCESS) {
+  if (!open_tools() || MPI_T_cvar_get_index(name.c_str(), &index) != MPI_SUCCESS) {
     return std::nullopt;
   }
   std::vector<char> own_name(256);
@@ -87,7 +100,7 @@ std::optional<ToolVariable> opened_variable(const std::string& name) {
   return variable;
 }
 
-/// Opened once, and never closed: MPI's tool interface ends with the process.
+/// Opened once.
 ToolVariable* variable_of(const std::string& name) {
   static auto* const opened = new std::map<std::string, std::optional<ToolVariable>>;
   auto found = opened->find(name);
@@ -241,6 +254,13 @@ std::vector<NamedValue> values_of(CommKind kind, std::int64_t ranks) {
 }
 
 }  // namespace
+
+void close_mpi_tools() {
+  if (tools_are_open()) {
+    MPI_T_finalize();
+    tools_are_open() = false;
+  }
+}
 
 std::vector<std::string> mpi_algorithms(CommKind kind, std::int64_t ranks) {
   std::vector<std::string> names;

@@ -18,6 +18,9 @@ namespace commlens {
 /// started).
 std::vector<std::string> mpi_algorithms(CommKind kind, std::int64_t ranks);
 
+/// Before MPI ends: closes what mpi_algorithms() has opened. No choice can be made or used after it.
+void close_mpi_tools();
+
 /// Which algorithm the calls of each kind on one communicator use; of the other kinds the library's choice.
 class MpiAlgorithmChoice {
  public:
