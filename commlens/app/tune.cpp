@@ -16,7 +16,7 @@ namespace commlens {
 namespace {
 
 /// Why a rank of the job cannot be timed. Ranks whose groups are larger than the job are left out later.
-Result<void> check_request(const TuneRequest& request) {
+Result<void> check_tune_request(const TuneRequest& request) {
   if (!(request.least_gain >= 0 && request.least_gain < 1)) {
     return failure("--min-gain: a share of the default's time, from 0 to below 1 (5% is 0.05)");
   }
@@ -78,7 +78,7 @@ std::unique_ptr<Communicator> decorated(const TuneRequest& request, std::unique_
   return request.decorate ? request.decorate(std::move(world)) : std::move(world);
 }
 
-Result<TuneResult> concluded(const TuneRequest& request, TuneResult result) {
+Result<TuneResult> tuning_concluded(const TuneRequest& request, TuneResult result) {
   if (!result.reports) {
     return result;
   }
@@ -123,7 +123,7 @@ Result<TuneResult> tune_threads(const TuneRequest& request) {
           result.tuned = std::move(found);
         }
       });
-      return concluded(request, std::move(result));
+      return tuning_concluded(request, std::move(result));
     });
   });
 }
@@ -143,7 +143,7 @@ Result<TuneResult> tune_mpi(const TuneRequest& request) {
                         .ranks = world->size(),
                         .classes = messages.classes};
       result.tuned = tune_on(*world, messages, request);
-      return concluded(request, std::move(result));
+      return tuning_concluded(request, std::move(result));
     });
   });
 }
@@ -151,7 +151,7 @@ Result<TuneResult> tune_mpi(const TuneRequest& request) {
 }  // namespace
 
 Result<TuneResult> tune_calls(const TuneRequest& request) {
-  return check_request(request).and_then(
+  return check_tune_request(request).and_then(
       [&] { return request.transport == Transport::mpi ? tune_mpi(request) : tune_threads(request); });
 }
 

@@ -52,7 +52,7 @@ Table tune_table(const TuneResult& result) {
   return table;
 }
 
-std::string seconds_text(double seconds) {
+std::string tune_seconds_text(double seconds) {
   constexpr double k_nanoseconds = 1e9;
   return to_text(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * k_nanoseconds)));
 }
@@ -77,9 +77,9 @@ std::string step_text(const TuneResult& result) {
            "intervals\n";
   }
   const std::string gain =
-      fmt::format("{} [{}, {}] of {} ({:.1f} %)", seconds_text(step.gain_s.value),
-                  seconds_text(step.gain_s.low), seconds_text(step.gain_s.high), seconds_text(step.default_s),
-                  k_percent * step.gain_s.value / step.default_s);
+      fmt::format("{} [{}, {}] of {} ({:.1f} %)", tune_seconds_text(step.gain_s.value),
+                  tune_seconds_text(step.gain_s.low), tune_seconds_text(step.gain_s.high),
+                  tune_seconds_text(step.default_s), k_percent * step.gain_s.value / step.default_s);
   return result.tuned.is_confirmed()
              ? fmt::format("a step of {} gains {}, in rounds that did not choose\n", class_text(result), gain)
              : fmt::format("no rule: in rounds that did not choose, a step of {} gains {}\n",

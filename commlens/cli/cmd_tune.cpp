@@ -80,7 +80,7 @@ Result<ExitCode> tune_verb(Console& console, const TuneFlags& flags) {
   return ExitCode::done;
 }
 
-void declare_files(CLI::App& verb, RuleFiles& files) {
+void declare_rule_files(CLI::App& verb, RuleFiles& files) {
   verb.add_option("--write-openmpi", files.open_mpi,
                   "Rules for coll_tuned_dynamic_rules_filename of Open MPI")
       ->type_name("FILE");
@@ -124,7 +124,7 @@ Action declare_tune(CLI::App& verb) {
       ->capture_default_str()
       ->type_name("N");
   verb.add_option("--seed", request.seed, "Of the order of calls")->capture_default_str()->type_name("N");
-  declare_files(verb, request.files);
+  declare_rule_files(verb, request.files);
   declare_output(verb, flags->output);
   flags->layout.declare(verb);
   return [flags](Console& console) { return tune_verb(console, *flags); };

@@ -47,7 +47,7 @@ TransportTable by_size() {
   return table;
 }
 
-std::unique_ptr<Communicator> two_groups(std::unique_ptr<Communicator> world, const TransportTable& table) {
+std::unique_ptr<Communicator> mixed_groups(std::unique_ptr<Communicator> world, const TransportTable& table) {
   std::vector<NamedTransport> transports;
   std::unique_ptr<Communicator> others = world->split(0, world->rank().value);
   transports.push_back({"threads", std::move(world)});
@@ -61,14 +61,14 @@ class MixedConformance : public testing::TestWithParam<conformance::Case> {};
 
 TEST_P(MixedConformance, HoldsOverTwoGroupsOfThreads) {
   run_thread_ranks(3, [](std::unique_ptr<Communicator> world) {
-    GetParam().check(*two_groups(std::move(world), by_size()), conformance::Target{});
+    GetParam().check(*mixed_groups(std::move(world), by_size()), conformance::Target{});
   });
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, MixedConformance, testing::ValuesIn(conformance::k_cases),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-CommCall sum_of(std::vector<float>& values) {
+CommCall mixed_sum(std::vector<float>& values) {
   const Elements count{static_cast<std::int64_t>(values.size())};
   return {.kind = CommKind::all_reduce,
           .dtype = DType::fp32,
@@ -93,8 +93,8 @@ TEST(Mixed, SendsEachCallWhereTheTableSays) {
     const std::unique_ptr<Communicator> part = (*both)->split(0, (*both)->rank().value);
     for (const std::size_t count : {1U, 2U, 3U, 4U}) {  // 4 to 16 bytes: 8 and 12 go to the others
       std::vector<float> values(count, 1);
-      (*both)->run(sum_of(values));
-      part->run(sum_of(values));
+      (*both)->run(mixed_sum(values));
+      part->run(mixed_sum(values));
       EXPECT_EQ(values, std::vector<float>(count, 4));
     }
   });
@@ -104,13 +104,13 @@ TEST(Mixed, SendsEachCallWhereTheTableSays) {
 
 TEST(Mixed, IssuesAGroupOfCallsOverBothAsOne) {
   run_thread_ranks(2, [](std::unique_ptr<Communicator> world) {
-    const std::unique_ptr<Communicator> both = two_groups(std::move(world), by_size());
+    const std::unique_ptr<Communicator> both = mixed_groups(std::move(world), by_size());
     const GroupRank other{1 - both->rank().value};
     std::vector<float> small(2, 1);
     std::vector<float> large(1000, 1);
     std::vector<float> received(1000);
     const Elements many{1000};
-    const std::vector<CommCall> calls{sum_of(small),
+    const std::vector<CommCall> calls{mixed_sum(small),
                                       {.kind = CommKind::send,
                                        .dtype = DType::fp32,
                                        .input_buffer = large.data(),
@@ -127,7 +127,7 @@ TEST(Mixed, IssuesAGroupOfCallsOverBothAsOne) {
   });
 }
 
-std::string error_of(std::string_view row) {
+std::string mixed_error(std::string_view row) {
   std::string error;
   std::atomic<int> calls = 0;
   run_thread_ranks(1, [&](std::unique_ptr<Communicator> world) {
@@ -140,7 +140,7 @@ std::string error_of(std::string_view row) {
 }
 
 TEST(Mixed, NamesTheTransportsThatThereAre) {
-  EXPECT_EQ(error_of("all_reduce,0,,,mpi,\n"), "line 2: this job has no transport mpi; it has threads");
+  EXPECT_EQ(mixed_error("all_reduce,0,,,mpi,\n"), "line 2: this job has no transport mpi; it has threads");
 }
 
 TEST(Mixed, NamesTheAlgorithmThatThereIsNot) {
@@ -161,7 +161,7 @@ TEST(Mixed, MakesACommunicatorForAnAlgorithm) {
     const auto both = mixed(std::make_unique<CountedCommunicator>(std::move(world), calls), "threads", table);
     ASSERT_TRUE(both);
     std::vector<float> values(3, 1);
-    (*both)->run(sum_of(values));
+    (*both)->run(mixed_sum(values));
     EXPECT_EQ(values, std::vector<float>(3, 2));
   });
   EXPECT_EQ(calls, 0);  // the communicator with the algorithm made it

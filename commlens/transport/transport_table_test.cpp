@@ -5,10 +5,10 @@
 namespace commlens {
 namespace {
 
-constexpr std::string_view k_head = "op,min_bytes,max_bytes,ranks,transport,algorithm\n";
+constexpr std::string_view k_table_head = "op,min_bytes,max_bytes,ranks,transport,algorithm\n";
 
-std::string error_of(std::string_view rows) {
-  const Result<TransportTable> table = parse_transport_table(std::string(k_head) + std::string(rows));
+std::string table_error(std::string_view rows) {
+  const Result<TransportTable> table = parse_transport_table(std::string(k_table_head) + std::string(rows));
   return table ? "" : table.error().message;
 }
 
@@ -49,18 +49,18 @@ TEST(TransportTable, IsReadAsItIsWritten) {
 }
 
 TEST(TransportTable, NamesTheLineOfAnError) {
-  EXPECT_EQ(error_of("all_sum,0,,,mpi,\n"),
+  EXPECT_EQ(table_error("all_sum,0,,,mpi,\n"),
             "line 2: all_sum is no op; write one such as all_reduce, or send for messages both ways");
-  EXPECT_EQ(error_of("recv,0,,,mpi,\n").substr(0, 21), "line 2: recv is no op");
-  EXPECT_EQ(error_of("all_reduce,0,,,mpi\n"), "line 2: 5 values for 6 columns");
-  EXPECT_EQ(error_of("all_reduce,-1,,,mpi,\n"),
+  EXPECT_EQ(table_error("recv,0,,,mpi,\n").substr(0, 21), "line 2: recv is no op");
+  EXPECT_EQ(table_error("all_reduce,0,,,mpi\n"), "line 2: 5 values for 6 columns");
+  EXPECT_EQ(table_error("all_reduce,-1,,,mpi,\n"),
             "line 2: -1 is no size; write bytes, or a size such as 64KiB");
-  EXPECT_EQ(error_of("all_reduce,2,1,,mpi,\n"), "line 2: min_bytes 2 are more than max_bytes 1");
-  EXPECT_EQ(error_of("all_reduce,0,,1,mpi,\n"),
+  EXPECT_EQ(table_error("all_reduce,2,1,,mpi,\n"), "line 2: min_bytes 2 are more than max_bytes 1");
+  EXPECT_EQ(table_error("all_reduce,0,,1,mpi,\n"),
             "line 2: 1 is no number of ranks; write 2 or more, or nothing for any");
-  EXPECT_EQ(error_of("all_reduce,0,,,,\n"), "line 2: no transport; write one, such as mpi");
+  EXPECT_EQ(table_error("all_reduce,0,,,,\n"), "line 2: no transport; write one, such as mpi");
   EXPECT_EQ(
-      error_of("all_reduce,0,,,mpi,\nall_reduce,5,6,4,mpi,ring\n"),
+      table_error("all_reduce,0,,,mpi,\nall_reduce,5,6,4,mpi,ring\n"),
       "line 3: no call is left to this entry: line 2 comes first and takes them all; put it below, or leave "
       "it out");
 }
