@@ -24,7 +24,8 @@ TEST_P(VerbOfTimes, HasItsHelpAsWritten) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, VerbOfTimes,
-                         ::testing::Values("bench", "machines", "cost", "calibrate", "doctor", "simulate", "search"));
+                         ::testing::Values("bench", "machines", "cost", "calibrate", "doctor", "simulate",
+                                           "search", "tune"));
 
 }  // namespace
 }  // namespace commlens

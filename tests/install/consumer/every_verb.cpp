@@ -23,6 +23,7 @@
 #include <commlens/app/summarise.hpp>
 #include <commlens/app/summary_text.hpp>
 #include <commlens/app/train.hpp>
+#include <commlens/app/tune.hpp>
 #include <commlens/app/version.hpp>
 
 namespace {
@@ -116,6 +117,20 @@ void sweep_sizes() {
   request.combinations =
       value_of(commlens::combinations_of({{"--ranks", "8,16"}, {"--zero", "3"}}), "combinations");
   expect(value_of(sweep(request), "sweep").rows.size() == 4, "two frameworks on two sizes are four rows");
+}
+
+void tune_messages() {
+  commlens::TuneRequest request;
+  request.messages.input = {"19M"};
+  request.messages.framework = "deepspeed";
+  request.messages.overrides = small_job().overrides;
+  request.messages.overrides.hidden = 32;
+  request.messages.overrides.heads = 4;
+  request.messages.overrides.iterations = std::nullopt;
+  request.most_rounds = 60;
+  request.time = std::chrono::milliseconds(5);
+  const auto tuned = value_of(commlens::tune_calls(request), "tune_calls");
+  expect(!tuned.tuned.messages.empty() && !rendered(tuned, commlens::Format::csv).empty(), "messages are timed");
 }
 
 void time_collectives(const std::string& work) {
@@ -215,6 +230,7 @@ int main(int count, char** arguments) {
   read_trace(work);
   compare_and_report(work);
   sweep_sizes();
+  tune_messages();
   time_collectives(work);
   time_calls();
   record_nothing(work);
