@@ -175,7 +175,7 @@ std::optional<std::string> ReplayPlanner::add_rank(Rank rank) {
       }
     }
     program.calls.push_back(
-        {.op = found->second, .iteration = event.iteration, .micro_batch = event.micro_batch});
+        {.row = row, .op = found->second, .iteration = event.iteration, .micro_batch = event.micro_batch});
   }
   return std::nullopt;
 }

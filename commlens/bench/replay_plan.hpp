@@ -42,6 +42,7 @@ struct ReplayOp {
 
 /// One call of a rank.
 struct ReplayCall {
+  std::uint32_t row = 0;      // of the rank's stream in the trace
   std::uint32_t op = 0;       // of its program
   std::uint32_t meeting = 0;  // which the plan has: calls of several ranks that belong together
   Iteration iteration = k_unknown_iteration;

@@ -83,15 +83,15 @@ ReplayRank::ReplayRank(const ReplayPlan& plan, Communicator& world)
 
 ReplayRank::~ReplayRank() = default;
 
-void ReplayRank::play(const PlayOptions& options) {
+nanoseconds ReplayRank::play(const PlayOptions& options) {
   std::vector<Communicator*> groups;
   for (const std::unique_ptr<Communicator>& group : groups_) {
     groups.push_back(group.get());
   }
-  make_steps(options, groups, nullptr);
+  return make_steps(options, groups, nullptr);
 }
 
-void ReplayRank::play(const PlayOptions& options, Recorder& recorder) {
+nanoseconds ReplayRank::play(const PlayOptions& options, Recorder& recorder) {
   CommClock clock;
   std::vector<std::unique_ptr<Communicator>> recorded_groups;
   std::vector<Communicator*> groups;
@@ -103,11 +103,11 @@ void ReplayRank::play(const PlayOptions& options, Recorder& recorder) {
                                              recorder, clock, made.communicator));
     groups.push_back(recorded_groups.back().get());
   }
-  make_steps(options, groups, &recorder);
+  return make_steps(options, groups, &recorder);
 }
 
-void ReplayRank::make_steps(const PlayOptions& options, const std::vector<Communicator*>& groups,
-                            Recorder* recorder) {
+nanoseconds ReplayRank::make_steps(const PlayOptions& options, const std::vector<Communicator*>& groups,
+                                   Recorder* recorder) {
   std::vector<std::unique_ptr<Work>> works(program_.calls.size());
   const Clock& clock = Clock::of_process();
   world_.barrier();
@@ -134,9 +134,7 @@ void ReplayRank::make_steps(const PlayOptions& options, const std::vector<Commun
     }
     const ReplayOp& op = program_.ops[call.op];
     if (recorder != nullptr) {
-      if (call.iteration != k_unknown_iteration) {
-        recorder->set_iteration(call.iteration);
-      }
+      recorder->set_iteration(call.iteration == k_unknown_iteration ? 0 : call.iteration);
       recorder->set_phase(op.phase, call.micro_batch);
     }
     CommCall made = op.call;
@@ -153,6 +151,7 @@ void ReplayRank::make_steps(const PlayOptions& options, const std::vector<Commun
     recorder->stop_computing(clock.now_ns());
   }
   world_.barrier();
+  return nanoseconds(clock.now_ns() - begin_ns);
 }
 
 }  // namespace commlens::bench

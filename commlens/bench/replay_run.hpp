@@ -1,4 +1,6 @@
 #pragma once
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -32,13 +34,15 @@ class ReplayRank {
   ReplayRank(const ReplayRank&) = delete;
   ReplayRank& operator=(const ReplayRank&) = delete;
 
-  /// Makes the calls. All ranks begin together, at a barrier of the world, and end at another.
-  void play(const PlayOptions& options);
+  /// Makes the calls. All ranks begin together, at a barrier of the world, and end at another; returns the
+  /// time between these.
+  std::chrono::nanoseconds play(const PlayOptions& options);
   /// The same; the calls are recorded.
-  void play(const PlayOptions& options, Recorder& recorder);
+  std::chrono::nanoseconds play(const PlayOptions& options, Recorder& recorder);
 
  private:
-  void make_steps(const PlayOptions& options, const std::vector<Communicator*>& groups, Recorder* recorder);
+  std::chrono::nanoseconds make_steps(const PlayOptions& options, const std::vector<Communicator*>& groups,
+                                      Recorder* recorder);
 
   const ReplayPlan& plan_;
   const RankProgram& program_;
