@@ -41,7 +41,7 @@ void stay_busy_until(std::int64_t end_ns, const PlayOptions& options) {
     std::this_thread::sleep_for(nanoseconds(left_ns - k_wake_up_ns));
   }
   while (clock.now_ns() < end_ns) {
-    if (options.yields || options.sleeps) {
+    if (options.yields && !options.sleeps) {
       std::this_thread::yield();
     }
   }

@@ -179,12 +179,13 @@ TEST(Replay, OfNeighboursThatSendAndReceiveAtOnceEnds) {
   EXPECT_EQ(spelled(again, 1), spelled(job.trace, 1));
 }
 
+// Ranks that sleep get a core when they wake up, also where others keep the cores busy.
 TEST(Replay, TakesAsLongAsItsGaps) {
   const ReplayJob job = chain(101, microseconds(1000));
   const nanoseconds sum = milliseconds(100);
   nanoseconds shortest = nanoseconds::max();
   for (int attempt = 0; attempt < k_attempts && shortest > sum * 21 / 20; ++attempt) {
-    const nanoseconds makespan = makespan_of(replayed(job.trace, {}));
+    const nanoseconds makespan = makespan_of(replayed(job.trace, {.sleeps = attempt > 0}));
     EXPECT_GE(makespan, sum);
     shortest = std::min(shortest, makespan);
   }

@@ -15,6 +15,7 @@
 #include <commlens/app/machines.hpp>
 #include <commlens/app/predict.hpp>
 #include <commlens/app/record.hpp>
+#include <commlens/app/replay.hpp>
 #include <commlens/app/report.hpp>
 #include <commlens/app/search_layouts.hpp>
 #include <commlens/app/simulate.hpp>
@@ -148,6 +149,15 @@ void time_collectives(const std::string& work) {
   fit.files = {sweep};
   fit.machine = "dgx_a100";
   expect(value_of(commlens::calibrate(fit), "calibrate").fitted.size() == 1, "a sweep is fitted");
+}
+
+void replay_calls(const std::string& work) {
+  commlens::ReplayRequest request;
+  request.trace = work + "/trace";
+  request.output = work + "/replayed";
+  const auto again = value_of(commlens::replay(request), "replay");
+  expect(again.all_equal() && again.compared > 100, "a replay makes the calls of its trace");
+  expect(!rendered(again, commlens::Format::csv).empty(), "replay says what they took");
 }
 
 void record_nothing(const std::string& work) {
