@@ -43,6 +43,25 @@ std::int64_t calls_but_barriers(const bench::ReplayPlan& plan) {
   return calls;
 }
 
+/// The trace with calls that comparisons leave out, because random numbers decide how often a program makes
+/// them, as calls like any other: a replay makes them as often as the trace has them.
+Trace with_all_calls_compared(Trace trace) {
+  for (RankStream& stream : trace.streams) {
+    for (CommEvent& event : stream.events) {
+      if (CommOp op = trace.op(event.op); op.match == Match::random) {
+        op.match = Match::exact;
+        event.op = trace.intern(op);
+      }
+    }
+  }
+  return trace;
+}
+
+bool has_random_calls(const Trace& trace) {
+  return std::any_of(trace.ops().begin(), trace.ops().end(),
+                     [](const CommOp& op) { return op.match == Match::random; });
+}
+
 void compare_calls(const ReplayedPart& original, const Trace& recording, ReplayResult& result) {
   CompareOptions options;
   options.iterations = original.selection.iterations;
@@ -58,7 +77,9 @@ void compare_calls(const ReplayedPart& original, const Trace& recording, ReplayR
     result.equal = whole ? whole->exact : 0;
     return;
   }
-  Result<Comparison> comparison = compare(original.trace, recording, options);
+  Result<Comparison> comparison = has_random_calls(original.trace)
+                                      ? compare(with_all_calls_compared(original.trace), recording, options)
+                                      : compare(original.trace, recording, options);
   if (comparison) {
     result.equal = comparison->exact;
     result.comparison = std::move(*comparison);

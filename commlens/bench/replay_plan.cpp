@@ -23,8 +23,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Whether it is for messages; the communicator's number; without one, the axis; members of collectives.
-using GroupName = std::tuple<bool, CommunicatorId, Axis, std::vector<Rank>>;
+/// Whether it is for messages; the communicator's number; without one, the axis; members of collectives; type
+/// and size of messages that have a communicator for each.
+using GroupName = std::tuple<bool, CommunicatorId, Axis, std::vector<Rank>, DType, Elements>;
 
 /// Ranks of two communicators that have both are in separate splits.
 void add_splits(ReplayPlan& plan) {
@@ -63,8 +64,10 @@ ReduceOp reduction_like(const CommOp& op) {
 
 class ReplayPlanner {
  public:
-  ReplayPlanner(const Trace& trace, const ReplaySelection& selection)
-      : trace_(trace), selection_(selection) {}
+  /// `parts_sizes`: messages of each size, and type, have a communicator of their own, on which they are in
+  /// order whatever order those of other sizes are received in.
+  ReplayPlanner(const Trace& trace, const ReplaySelection& selection, bool parts_sizes)
+      : trace_(trace), selection_(selection), parts_sizes_(parts_sizes) {}
 
   /// Why it cannot be replayed; std::nullopt: plan() is complete but for what others add.
   std::optional<std::string> collect();
@@ -95,6 +98,7 @@ class ReplayPlanner {
 
   const Trace& trace_;
   const ReplaySelection& selection_;
+  bool parts_sizes_;
   ReplayPlan plan_;
   std::vector<RankRows> rows_;                    // by rank
   std::map<GroupName, std::uint32_t> group_ids_;  // in the order of their discovery
@@ -230,8 +234,12 @@ std::uint32_t ReplayPlanner::group_of(const CommOp& op, const std::vector<Rank>&
   const Axis axis = trace_.groups.axis(op.group);
   const bool has_messages = is_point_to_point(op.kind);
   const bool is_numbered = communicator != k_no_communicator;
-  GroupName name{has_messages, communicator, is_numbered ? Axis() : axis,
-                 has_messages ? std::vector<Rank>() : members};
+  GroupName name{has_messages,
+                 communicator,
+                 is_numbered ? Axis() : axis,
+                 has_messages ? std::vector<Rank>() : members,
+                 parts_sizes_ && has_messages ? op.dtype : DType::uint8,
+                 parts_sizes_ && has_messages ? std::max(op.input, op.output) : Elements()};
   const auto [found, added] =
       group_ids_.try_emplace(std::move(name), static_cast<std::uint32_t>(plan_.groups.size()));
   if (added) {
@@ -368,6 +376,18 @@ void choose_blocking(ReplayPlan& plan) {
   visit([&](ReplayCall& call, bool own, bool) { call.blocks = own && blocks[call.meeting]; });
 }
 
+Result<ReplayPlan> matched_plan(const Trace& trace, const ReplaySelection& selection, bool parts_sizes) {
+  ReplayPlanner planner(trace, selection, parts_sizes);
+  if (const std::optional<std::string> problem = planner.collect()) {
+    return failure(*problem);
+  }
+  const bool late_waits = selection.late_waits || planner.is_predicted();
+  ReplayPlan plan = planner.take();
+  return match_calls(plan).and_then([&] { return settle_waits(plan, late_waits); }).map([&] {
+    return std::move(plan);
+  });
+}
+
 }  // namespace
 
 std::int64_t ReplayPlan::calls() const {
@@ -378,18 +398,18 @@ std::int64_t ReplayPlan::calls() const {
 }
 
 Result<ReplayPlan> replay_plan(const Trace& trace, const ReplaySelection& selection) {
-  ReplayPlanner planner(trace, selection);
-  if (const std::optional<std::string> problem = planner.collect()) {
-    return failure(*problem);
+  Result<ReplayPlan> plan = matched_plan(trace, selection, false);
+  if (!plan) {
+    if (Result<ReplayPlan> parted = matched_plan(trace, selection, true)) {
+      plan = std::move(parted);
+    }
   }
-  const bool late_waits = selection.late_waits || planner.is_predicted();
-  ReplayPlan plan = planner.take();
-  return match_calls(plan).and_then([&] { return settle_waits(plan, late_waits); }).map([&] {
-    choose_blocking(plan);
-    for (RankProgram& program : plan.ranks) {
+  return std::move(plan).map([](ReplayPlan&& matched) {
+    choose_blocking(matched);
+    for (RankProgram& program : matched.ranks) {
       place_buffers(program);
     }
-    return std::move(plan);
+    return std::move(matched);
   });
 }
 

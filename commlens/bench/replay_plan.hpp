@@ -76,8 +76,14 @@ struct ReplayMeeting {
   std::int32_t destination = -1;
 };
 
-/// How a trace is replayed by its ranks. Refers to the trace for its tags.
+/// How a trace is replayed by its ranks. Refers to the trace for its tags, and its ops to its parts.
 struct ReplayPlan {
+  ReplayPlan() = default;
+  ReplayPlan(const ReplayPlan&) = delete;
+  ReplayPlan& operator=(const ReplayPlan&) = delete;
+  ReplayPlan(ReplayPlan&&) = default;
+  ReplayPlan& operator=(ReplayPlan&&) = default;
+
   std::vector<RankProgram> ranks;
   std::vector<ReplayGroup> groups;
   std::size_t splits = 0;

@@ -254,6 +254,28 @@ TEST(ReplayPlan, SkipsOtherCallsAndCountsThem) {
   EXPECT_EQ(plan.calls(), 1);
 }
 
+// As programs do that match by tags.
+TEST(ReplayPlan, MessagesOfTwoSizesMayBeReceivedInAnotherOrder) {
+  ReplayJob job(2);
+  job.send(0, 1, 8, {{0, 9}});
+  job.send(0, 1, 16, {{1, 9}});
+  job.recv(1, 0, 16, {{0, 9}});
+  job.recv(1, 0, 8, {{1, 9}});
+  const ReplayPlan plan = planned(job.trace);
+  EXPECT_EQ(plan.groups.size(), 2U);
+  EXPECT_EQ(plan.ranks[0].calls[0].meeting, plan.ranks[1].calls[1].meeting);
+}
+
+TEST(ReplayPlan, RefusesMessagesOfOtherSizes) {
+  ReplayJob job(2);
+  job.send(0, 1, 8);
+  job.recv(1, 0, 16);
+  EXPECT_EQ(
+      refusal(job.trace),
+      "message 0 from rank 0 to rank 1 is a send of 32 B fp32, and its receive a recv of 64 B fp32; messages "
+      "that are received out of order cannot be replayed");
+}
+
 TEST(ReplayPlan, BlocksOnlyWhereAllRanksOfACallDo) {
   ReplayJob job(2);
   job.all_reduce(0, {0, 1}, 8, {{0, 5}});

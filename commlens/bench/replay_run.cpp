@@ -134,7 +134,7 @@ nanoseconds ReplayRank::make_steps(const PlayOptions& options, const std::vector
     }
     const ReplayOp& op = program_.ops[call.op];
     if (recorder != nullptr) {
-      recorder->set_iteration(call.iteration == k_unknown_iteration ? 0 : call.iteration);
+      recorder->set_iteration(call.iteration);
       recorder->set_phase(op.phase, call.micro_batch);
     }
     CommCall made = op.call;

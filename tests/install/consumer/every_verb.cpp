@@ -209,6 +209,7 @@ int main(int count, char** arguments) {
   compare_and_report(work);
   sweep_sizes();
   time_collectives(work);
+  replay_calls(work);
   record_nothing(work);
   if (count > 2) {
     train_small(work);
