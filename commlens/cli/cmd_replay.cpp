@@ -42,6 +42,9 @@ Result<ReplayRequest> replay_request_of(const ReplayFlags& flags) {
     return failure("--timeout: " + timeout.error().message);
   }
   request.timeout = *timeout;
+  if (flags.back_to_back && flags.timed) {
+    return failure("--back-to-back has no times to keep to: leave it or --timed out");
+  }
   request.transport = flags.transport == "mpi" ? Transport::mpi : Transport::threads;
   request.progress = flags.progress == "on"    ? CallProgress::on
                      : flags.progress == "off" ? CallProgress::off
@@ -94,11 +97,8 @@ Result<ExitCode> replay_verb(Console& console, const ReplayFlags& flags) {
 void declare_pace(CLI::App& verb, ReplayFlags& flags) {
   const char* const group =
       "When calls are issued (default: the gaps of the trace after what a rank waited for)";
-  CLI::Option* const back_to_back =
-      verb.add_flag("--back-to-back", flags.back_to_back, "Without gaps")->group(group);
-  verb.add_flag("--timed", flags.timed, "Not before the times of the trace: open loop")
-      ->excludes(back_to_back)
-      ->group(group);
+  verb.add_flag("--back-to-back", flags.back_to_back, "Without gaps")->group(group);
+  verb.add_flag("--timed", flags.timed, "Not before the times of the trace: open loop")->group(group);
   verb.add_option("--scale-compute", flags.request.scale_compute,
                   "Multiply the gaps, or the times of --timed")
       ->check(between(0.0, 1e6))
