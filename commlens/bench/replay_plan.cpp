@@ -51,12 +51,18 @@ void add_splits(ReplayPlan& plan) {
   plan.splits = taken.size();
 }
 
+bool is_floating(DType dtype) {
+  return dtype == DType::fp64 || dtype == DType::fp32 || dtype == DType::fp16 || dtype == DType::bf16;
+}
+
 /// The combination of values that costs as much as the recorded one, where no transport has that.
 ReduceOp reduction_like(const CommOp& op) {
   switch (op.reduction) {
     case Reduction::max:
     case Reduction::min:
       return ReduceOp::max;
+    case Reduction::avg:
+      return is_floating(op.dtype) ? ReduceOp::avg : ReduceOp::sum;
     default:
       return ReduceOp::sum;
   }

@@ -167,6 +167,21 @@ TEST(Replay, MakesTheCallsOfEachRankInItsOrder) {
   }
 }
 
+TEST(Replay, OfUnequalPartsHasTheirSizes) {
+  ReplayJob job(3);
+  for (const std::int64_t rank : {0, 1, 2}) {
+    const std::int64_t shard = 3 * rank;  // 0, 3, 6
+    job.add(rank, CommKind::all_gather, {0, 1, 2}, shard, 9);
+    job.add(rank, CommKind::reduce_scatter, {0, 1, 2}, 9, shard);
+    job.add(rank, CommKind::all_to_all, {0, 1, 2}, shard, 6 - shard);
+    job.add(rank, CommKind::all_to_all, {0, 1, 2}, 7, 7);
+  }
+  const Trace again = replayed(job.trace, {.pace = ReplayPace::back_to_back});
+  for (const std::int64_t rank : {0, 1, 2}) {
+    EXPECT_EQ(spelled(again, rank), spelled(job.trace, rank)) << "rank " << rank;
+  }
+}
+
 TEST(Replay, OfNeighboursThatSendAndReceiveAtOnceEnds) {
   ReplayJob job(2);
   for (int round = 0; round < 50; ++round) {
