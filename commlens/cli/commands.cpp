@@ -5,11 +5,12 @@
 namespace commlens {
 namespace {
 
-constexpr std::array<Command, 18> k_commands = {{
+constexpr std::array<Command, 19> k_commands = {{
     {"predict", "List the messages of a training iteration from its configuration, without running it",
      declare_predict},
     {"train", "Train a GPT for real, record every call and compare it with the prediction", declare_train},
     {"record", "Run a program unchanged and record every MPI, NCCL or RCCL call it makes", declare_record},
+    {"replay", "Make the calls of a trace again on this machine, and compare times", declare_replay},
     {"compare", "Compare two configurations, traces or logs, call by call", declare_compare},
     {"summary", "Break a trace down: calls, bytes and message sizes per op and axis", declare_summary},
     {"advise", "Recommend settings that lower a job's communication, with their savings", declare_advise},

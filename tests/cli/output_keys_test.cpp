@@ -269,6 +269,10 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     write_figures({source("tests/golden/timing/pipeline.jsonl").string()});
   }
 
+  void write_replay() {
+    write({"replay", timed("played.jsonl", 2, 500), "--skip-other", "-o", directory_.path("again")});
+  }
+
   void write_costs() {
     write({"machines"});
     const Words simulate = {"simulate",  "1.3B",      "--ranks",  "16",           "--framework",
@@ -366,6 +370,7 @@ TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   write_comparisons();
   write_summaries();
   write_tuning();
+  write_replay();
   if (has_trainer()) {
     write_training();
   }

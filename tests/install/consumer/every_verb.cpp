@@ -17,6 +17,7 @@
 #include <commlens/app/machines.hpp>
 #include <commlens/app/predict.hpp>
 #include <commlens/app/record.hpp>
+#include <commlens/app/replay.hpp>
 #include <commlens/app/report.hpp>
 #include <commlens/app/search_layouts.hpp>
 #include <commlens/app/simulate.hpp>
@@ -182,6 +183,15 @@ void time_calls() {
          "JSON has its schema");
 }
 
+void replay_calls(const std::string& work) {
+  commlens::ReplayRequest request;
+  request.trace = work + "/trace";
+  request.output = work + "/replayed";
+  const auto again = value_of(commlens::replay(request), "replay");
+  expect(again.all_equal() && again.compared > 100, "a replay makes the calls of its trace");
+  expect(!rendered(again, commlens::Format::csv).empty(), "replay says what they took");
+}
+
 void record_nothing(const std::string& work) {
   std::string warned;
   commlens::RecordRequest request;
@@ -233,6 +243,7 @@ int main(int count, char** arguments) {
   tune_messages();
   time_collectives(work);
   time_calls();
+  replay_calls(work);
   record_nothing(work);
   if (count > 2) {
     train_small(work);
