@@ -131,7 +131,8 @@ void tune_messages() {
   request.most_rounds = 60;
   request.time = std::chrono::milliseconds(5);
   const auto tuned = value_of(commlens::tune_calls(request), "tune_calls");
-  expect(!tuned.tuned.messages.empty() && !rendered(tuned, commlens::Format::csv).empty(), "messages are timed");
+  expect(!tuned.tuned.messages.empty() && !rendered(tuned, commlens::Format::csv).empty(),
+         "messages are timed");
 }
 
 void time_collectives(const std::string& work) {
@@ -175,10 +176,12 @@ void time_calls() {
   request.time = std::chrono::milliseconds(10);
   request.verifies = true;
   const auto result = value_of(commlens::bench_calls(request), "bench_calls");
-  expect(combined_rows(result.run).size() == 2 && result.wrong_elements() == 0, "both sizes are timed, and right");
+  expect(combined_rows(result.run).size() == 2 && result.wrong_elements() == 0,
+         "both sizes are timed, and right");
   expect(osu_text(result).find("osu_allreduce") != std::string::npos, "as the OSU benchmarks print");
   expect(nccl_tests_text(result).find("all_reduce_perf") != std::string::npos, "as nccl-tests prints");
-  expect(sweep_csv(result).find(",all_reduce,2,1,2,fp32,1024,") != std::string::npos, "a table for calibrate");
+  expect(sweep_csv(result).find(",all_reduce,2,1,2,fp32,1024,") != std::string::npos,
+         "a table for calibrate");
   expect(rendered(result, commlens::Format::json).find("\"commlens.bench/1\"") != std::string::npos,
          "JSON has its schema");
 }
