@@ -269,6 +269,10 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     write_figures({source("tests/golden/timing/pipeline.jsonl").string()});
   }
 
+  void write_replay() {
+    write({"replay", timed("played.jsonl", 2, 500), "--skip-other", "-o", directory_.path("again")});
+  }
+
   void write_costs() {
     write({"machines"});
     const Words simulate = {"simulate",  "1.3B",      "--ranks",  "16",           "--framework",
@@ -312,6 +316,32 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
            "--vocab", "256", "--framework", "deepspeed", "--time", "1ms"});
   }
 
+  void write_tuning() {
+    write({"tune",
+           "--messages",
+           "19M",
+           "--layers",
+           "2",
+           "--hidden",
+           "32",
+           "--heads",
+           "4",
+           "--seq",
+           "16",
+           "--vocab",
+           "256",
+           "--dp",
+           "2",
+           "--zero",
+           "1",
+           "--rounds",
+           "60",
+           "--framework",
+           "deepspeed",
+           "--write-transports",
+           directory_.path("table.csv")});
+  }
+
   void write_training() {
     write({"train",         "19M",  "--layers",     "2",  "--hidden", "32",
            "--heads",       "4",    "--seq",        "16", "--vocab",  "256",
@@ -339,6 +369,8 @@ TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   write_predictions();
   write_comparisons();
   write_summaries();
+  write_tuning();
+  write_replay();
   if (has_trainer()) {
     write_training();
   }
