@@ -90,8 +90,8 @@ std::string replay_head(const ReplayResult& result) {
   return fmt::format(
       "{} ({}): {} calls of {} rank{}, {}\n{}\n{}\n{}{}{}{}recorded in {}\n", result.trace,
       commlens::name_of(result.source), with_commas(result.calls), result.ranks, result.ranks == 1 ? "" : "s",
-      result.transport == Transport::mpi ? "as MPI processes" : "as threads", pacing_text(result),
-      makespan, runs_text(result), counted(result.skipped_other, "of kind other left out"),
+      result.transport == Transport::mpi ? "as MPI processes" : "as threads", pacing_text(result), makespan,
+      runs_text(result), counted(result.skipped_other, "of kind other left out"),
       counted(result.later_waits, "waited for later than in the trace, or ranks would wait for each other"),
       counted(result.shared_sizes, "of all_to_all whose parts are not known: shares of their sums"),
       result.recording);

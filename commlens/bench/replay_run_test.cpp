@@ -30,9 +30,9 @@ using test_support::When;
 constexpr int k_attempts = 8;  // until one is not disturbed by what else the machine does
 
 /// A call that is complete no earlier than at `end`.
-class SlowWork final : public Work {
+class SlowCallWork final : public Work {
  public:
-  SlowWork(std::unique_ptr<Work> work, std::int64_t end_ns) : work_(std::move(work)), end_ns_(end_ns) {}
+  SlowCallWork(std::unique_ptr<Work> work, std::int64_t end_ns) : work_(std::move(work)), end_ns_(end_ns) {}
   void wait() override {
     work_->wait();
     const std::int64_t left = end_ns_ - Clock::of_process().now_ns();
@@ -56,7 +56,7 @@ class SlowNetwork final : public Communicator {
   GroupRank rank() const override { return fast_->rank(); }
   std::unique_ptr<Work> start(const CommCall& call) override {
     const std::int64_t end_ns = Clock::of_process().now_ns() + delay_.count();
-    return std::make_unique<SlowWork>(fast_->start(call), end_ns);
+    return std::make_unique<SlowCallWork>(fast_->start(call), end_ns);
   }
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
     std::unique_ptr<Communicator> made = fast_->split(color, key);
