@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "commlens/base/check.hpp"
-#include "commlens/bench/pattern.hpp"
 
 namespace commlens::bench {
 namespace {
@@ -277,7 +276,7 @@ void CaseCalls::window() {
   communicator_.run(back);
 }
 
-std::string CaseCalls::verified(std::int64_t iteration) {
+Wrong CaseCalls::verified(std::int64_t iteration) {
   if (case_.op == BenchOp::barrier) {
     communicator_.run(call());
     return {};
@@ -288,7 +287,11 @@ std::string CaseCalls::verified(std::int64_t iteration) {
   }
   fill_input(iteration);
   run();
-  return wrong_of(iteration);
+  const Wrong wrong = wrong_of(iteration);
+  if (case_.in_place) {
+    std::fill(buffers_.begin(), buffers_.end(), std::byte{0});  // sums of sums would grow from call to call
+  }
+  return wrong;
 }
 
 void CaseCalls::fill_input(std::int64_t iteration) {
@@ -306,24 +309,20 @@ void CaseCalls::fill_input(std::int64_t iteration) {
   fill(pattern, rank_, first, input());
 }
 
-std::string CaseCalls::wrong_of(std::int64_t iteration) const {
+Wrong CaseCalls::wrong_of(std::int64_t iteration) const {
   const Pattern pattern{case_.dtype, case_.ranks, iteration, combines(case_.op)};
-  const std::vector<VerifiedPart> parts = verified_parts(case_, rank_);
-  std::int64_t wrong = 0;
-  std::int64_t first = -1;
-  for (const VerifiedPart& part : parts) {
-    const auto width = static_cast<std::size_t>(size_of(case_.dtype));
+  const auto width = static_cast<std::size_t>(size_of(case_.dtype));
+  Wrong wrong;
+  for (const VerifiedPart& part : verified_parts(case_, rank_)) {
     const Wrong found = compare(pattern, part.from, part.position,
                                 output().subspan(static_cast<std::size_t>(part.at) * width,
                                                  static_cast<std::size_t>(part.count) * width));
-    if (found.elements > 0 && first < 0) {
-      first = part.at + found.first;
+    if (wrong.elements == 0 && found.elements > 0) {
+      wrong.first = part.at + found.first;
     }
-    wrong += found.elements;
+    wrong.elements += found.elements;
   }
-  return wrong == 0 ? std::string()
-                    : fmt::format("{} of {} elements on rank {} of the group, the first at {}", wrong,
-                                  sizes_.output.value, rank_, first);
+  return wrong;
 }
 
 }  // namespace commlens::bench

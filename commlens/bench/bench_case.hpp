@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "commlens/bench/bench_op.hpp"
+#include "commlens/bench/pattern.hpp"
 #include "commlens/transport/communicator.hpp"
 
 namespace commlens::bench {
@@ -79,9 +79,9 @@ class CaseCalls {
   /// Issues it; for ops that are one call.
   std::unique_ptr<Work> start();
 
-  /// Makes a call with the data of the pattern and another iteration each time, and says what of this rank's
-  /// output is wrong: "element 5 of 16 of rank 1: …"; empty: nothing.
-  std::string verified(std::int64_t iteration);
+  /// Makes a call with the data of the pattern, which other iterations differ from, and compares all of this
+  /// rank's output. Elements that the call does not write are never right.
+  Wrong verified(std::int64_t iteration);
 
  private:
   CommCall call() const;
@@ -90,7 +90,7 @@ class CaseCalls {
   std::span<std::byte> input() const;
   std::span<std::byte> output() const;
   void fill_input(std::int64_t iteration);
-  std::string wrong_of(std::int64_t iteration) const;
+  Wrong wrong_of(std::int64_t iteration) const;
 
   const BenchCase& case_;
   Communicator& communicator_;

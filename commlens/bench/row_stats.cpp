@@ -70,14 +70,17 @@ std::vector<double> ranks_of_values(std::span<const double> values) {
 }
 
 /// Context switches say nothing where ranks take turns anyway.
-bool is_contaminated(const RowSamples& samples, const RowStats& stats, bool is_oversubscribed) {
+bool is_contaminated(const RowSamples& samples, std::span<const double> times, const RowStats& stats,
+                     bool is_oversubscribed) {
   constexpr double k_most_interrupted = 0.05;
+  constexpr double k_below = 1 - 1e-9;  // a sum of equal numbers is rounded
+  constexpr double k_above = 1 + 1e-9;
   const auto interrupted = static_cast<double>(std::count_if(
       samples.switches.begin(), samples.switches.end(), [](std::int64_t switches) { return switches > 0; }));
   const bool is_interrupted = interrupted > k_most_interrupted * static_cast<double>(samples.switches.size());
   const bool is_outside =
       stats.samples >= static_cast<std::int64_t>(k_fewest_for_shape) &&
-      (stats.mean_s < quantile(samples.span_s, 0.05) || stats.mean_s > quantile(samples.span_s, 0.95));
+      (stats.mean_s < k_below * quantile(times, 0.05) || stats.mean_s > k_above * quantile(times, 0.95));
   return is_outside || (is_interrupted && !is_oversubscribed);
 }
 
@@ -96,7 +99,7 @@ std::vector<RowFlag> flags_of(const RowSamples& samples, std::span<const double>
   add(has_interval && (*stats.high_s - *stats.low_s) / 2 > k_settled * stats.p50_s, RowFlag::unsettled);
   add(is_bimodal(times), RowFlag::bimodal);
   add(is_drifting(times), RowFlag::drifting);
-  add(is_contaminated(samples, stats, surroundings.is_oversubscribed), RowFlag::contaminated);
+  add(is_contaminated(samples, times, stats, surroundings.is_oversubscribed), RowFlag::contaminated);
   add(stats.skew_s > k_most_skew * stats.p50_s, RowFlag::skewed);
   add(surroundings.is_oversubscribed, RowFlag::oversubscribed);
   return flags;
