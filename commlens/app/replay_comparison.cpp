@@ -87,7 +87,7 @@ void compare_calls(const ReplayedPart& original, const Trace& recording, ReplayR
 }
 
 /// Durations of calls, of one trace.
-struct CallTimes {
+struct TimesByKind {
   ByKind<DurationStats> durations;
   nanoseconds first = nanoseconds::max();
   nanoseconds last = nanoseconds::min();
@@ -186,7 +186,7 @@ void add_lags(const ReplayedPart& original, const Trace& recording, ReplayResult
 void add_comparison(const ReplayedPart& original, const Trace& recording, ReplayResult& result) {
   compare_calls(original, recording, result);
   ByKind<std::int64_t> calls{};
-  CallTimes before;
+  TimesByKind before;
   nanoseconds makespan{};
   for (Rank rank{0}; rank.value < static_cast<std::int64_t>(original.plan.ranks.size()); ++rank.value) {
     const bench::RankProgram& program = original.plan.ranks[static_cast<std::size_t>(rank.value)];
@@ -201,7 +201,7 @@ void add_comparison(const ReplayedPart& original, const Trace& recording, Replay
       }
     }
   }
-  CallTimes after;
+  TimesByKind after;
   for (const RankStream& stream : recording.streams) {
     for (std::size_t row = 0; row < stream.times.size(); ++row) {
       after.add(recording.op(stream.events[row].op).kind, stream.times[row]);

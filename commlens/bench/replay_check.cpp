@@ -15,11 +15,11 @@ namespace commlens::bench {
 namespace {
 
 /// What a rank in a circle waits for, those that may be waited for later first.
-enum class Held : std::uint8_t { nothing, send, receive_before_message, other };
+enum class HeldBy : std::uint8_t { nothing, send, receive_before_message, other };
 
 /// A rank that waits.
 struct HeldRank {
-  Held by = Held::nothing;
+  HeldBy by = HeldBy::nothing;
   std::size_t waits_for = 0;  // the rank that has not made its part
 };
 
@@ -66,7 +66,7 @@ class StepWalk {
  private:
   static constexpr std::size_t k_none = SIZE_MAX;
 
-  struct RankState {
+  struct WalkedRank {
     std::size_t next = 0;              // step
     std::size_t next_waiter = k_none;  // of the same meeting
     std::vector<std::size_t> slots;    // by op
@@ -74,7 +74,7 @@ class StepWalk {
         made;  // by slot: group, and collectives issued on it
   };
 
-  static std::size_t slot_of(RankState& state, std::uint32_t group) {
+  static std::size_t slot_of(WalkedRank& state, std::uint32_t group) {
     const auto found = std::find_if(state.made.begin(), state.made.end(),
                                     [&](const auto& made) { return made.first == group; });
     if (found != state.made.end()) {
@@ -108,7 +108,7 @@ class StepWalk {
   std::string text_of(const std::vector<std::size_t>& circle, const std::vector<HeldRank>& held) const;
 
   ReplayPlan& plan_;
-  std::vector<RankState> ranks_;
+  std::vector<WalkedRank> ranks_;
   std::vector<std::uint32_t> joined_;         // by meeting: calls that were issued
   std::vector<std::size_t> first_waiter_;     // by meeting: a rank
   std::vector<std::uint32_t> first_meeting_;  // by group
@@ -116,7 +116,7 @@ class StepWalk {
 };
 
 void StepWalk::go_on(std::size_t rank) {
-  RankState& state = ranks_[rank];
+  WalkedRank& state = ranks_[rank];
   for (; !is_through(rank); ++state.next) {
     const ReplayStep& step = step_of(rank);
     const ReplayCall& call = call_of(rank, step);
@@ -130,7 +130,7 @@ void StepWalk::go_on(std::size_t rank) {
 }
 
 void StepWalk::join(std::size_t rank, const ReplayCall& call) {
-  RankState& state = ranks_[rank];
+  WalkedRank& state = ranks_[rank];
   ++state.made[state.slots[call.op]].second;
   ++joined_[call.meeting];
   if (!is_complete(call.meeting)) {
@@ -150,7 +150,7 @@ std::size_t StepWalk::absent(std::size_t rank, std::uint32_t meeting) const {
   }
   const std::uint32_t number = meeting - first_meeting_[of.group];
   for (const Rank member : plan_.groups[of.group].members) {
-    const RankState& state = ranks_[static_cast<std::size_t>(member.value)];
+    const WalkedRank& state = ranks_[static_cast<std::size_t>(member.value)];
     const auto found = std::find_if(state.made.begin(), state.made.end(),
                                     [&](const auto& made) { return made.first == of.group; });
     if (found == state.made.end() || found->second <= number) {
@@ -175,9 +175,9 @@ std::vector<HeldRank> StepWalk::held_ranks() const {
                      [](const ReplayStep& each) { return each.kind == ReplayStep::Kind::issue; });
     const bool has_message_next = next != steps.end() && is_point_to_point(made(rank, *next).kind);
     const CommKind kind = made(rank, step).kind;
-    held[rank].by = kind == CommKind::send                       ? Held::send
-                    : kind == CommKind::recv && has_message_next ? Held::receive_before_message
-                                                                 : Held::other;
+    held[rank].by = kind == CommKind::send                       ? HeldBy::send
+                    : kind == CommKind::recv && has_message_next ? HeldBy::receive_before_message
+                                                                 : HeldBy::other;
   }
   return held;
 }
@@ -188,11 +188,11 @@ std::vector<std::vector<std::size_t>> StepWalk::circles_of(const std::vector<Hel
   std::vector<std::size_t> seen_from(held.size(), k_none);
   for (std::size_t start = 0; start < held.size(); ++start) {
     std::size_t rank = start;
-    while (held[rank].by != Held::nothing && seen_from[rank] == k_none) {
+    while (held[rank].by != HeldBy::nothing && seen_from[rank] == k_none) {
       seen_from[rank] = start;
       rank = held[rank].waits_for;
     }
-    if (held[rank].by == Held::nothing || seen_from[rank] != start) {
+    if (held[rank].by == HeldBy::nothing || seen_from[rank] != start) {
       continue;
     }
     std::vector<std::size_t>& circle = circles.emplace_back();
@@ -206,11 +206,11 @@ std::vector<std::vector<std::size_t>> StepWalk::circles_of(const std::vector<Hel
 
 bool StepWalk::open(const std::vector<std::size_t>& circle, const std::vector<HeldRank>& held,
                     bool late_waits) {
-  Held least = Held::other;
+  HeldBy least = HeldBy::other;
   for (const std::size_t rank : circle) {
     least = std::min(least, held[rank].by);
   }
-  if (least != Held::send && !late_waits) {
+  if (least != HeldBy::send && !late_waits) {
     return false;
   }
   for (const std::size_t rank : circle) {
@@ -223,7 +223,7 @@ bool StepWalk::open(const std::vector<std::size_t>& circle, const std::vector<He
 
 /// Behind the next issue, which there is: others wait for it.
 void StepWalk::wait_later(std::size_t rank) {
-  RankState& state = ranks_[rank];
+  WalkedRank& state = ranks_[rank];
   std::vector<ReplayStep>& steps = plan_.ranks[rank].steps;
   const auto wait = steps.begin() + static_cast<std::ptrdiff_t>(state.next);
   std::size_t* link = &first_waiter_[call_of(rank, *wait).meeting];

@@ -24,7 +24,7 @@ struct MessageLine {
   CallList sends;
   CallList receives;
 };
-using MessageKey = std::tuple<std::uint32_t, std::int32_t, std::int32_t>;  // group, source, destination
+using LineKey = std::tuple<std::uint32_t, std::int32_t, std::int32_t>;  // group, source, destination
 
 /// The k-th call of each member of a group, as they are made.
 struct Gathering {
@@ -88,7 +88,7 @@ class CallMatcher {
   void collect();
   CallList& list_of(const ReplayOp& op, Rank rank);
   std::optional<std::string> match_group(std::uint32_t group);
-  std::optional<std::string> match_line(const MessageKey& key, const MessageLine& line);
+  std::optional<std::string> match_line(const LineKey& key, const MessageLine& line);
   std::optional<std::string> match_gathering(const ReplayGroup& group, std::size_t number,
                                              const std::vector<CallList>& lists);
   std::optional<std::string> divide(Gathering& gathering);
@@ -98,7 +98,7 @@ class CallMatcher {
 
   ReplayPlan& plan_;
   std::vector<std::vector<CallList>> collectives_;  // by group, then member
-  std::map<MessageKey, MessageLine> messages_;
+  std::map<LineKey, MessageLine> messages_;
 };
 
 void CallMatcher::collect() {
@@ -245,7 +245,7 @@ std::optional<std::string> CallMatcher::divide(Gathering& gathering) {
   return std::nullopt;
 }
 
-std::optional<std::string> CallMatcher::match_line(const MessageKey& key, const MessageLine& line) {
+std::optional<std::string> CallMatcher::match_line(const LineKey& key, const MessageLine& line) {
   const auto [group, source, destination] = key;
   if (line.sends.size() != line.receives.size()) {
     return fmt::format(

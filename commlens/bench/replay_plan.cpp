@@ -83,7 +83,7 @@ class ReplayPlanner {
   }
 
  private:
-  struct RankRows {
+  struct RowsToReplay {
     const RankStream* stream = nullptr;
     std::vector<std::uint32_t> rows;  // in the order of issue
   };
@@ -106,7 +106,7 @@ class ReplayPlanner {
   const ReplaySelection& selection_;
   bool parts_sizes_;
   ReplayPlan plan_;
-  std::vector<RankRows> rows_;                    // by rank
+  std::vector<RowsToReplay> rows_;                // by rank
   std::map<GroupName, std::uint32_t> group_ids_;  // in the order of their discovery
   std::vector<std::set<Rank>> message_members_;   // by group
   bool has_rules_ = false;
@@ -155,7 +155,7 @@ std::optional<std::string> ReplayPlanner::collect() {
 }
 
 std::optional<std::string> ReplayPlanner::add_rank(Rank rank) {
-  RankRows& own = rows_[static_cast<std::size_t>(rank.value)];
+  RowsToReplay& own = rows_[static_cast<std::size_t>(rank.value)];
   RankProgram& program = plan_.ranks[static_cast<std::size_t>(rank.value)];
   own.stream = trace_.stream_of(rank);
   const std::vector<CommEvent>& events = own.stream->events;
@@ -197,10 +197,10 @@ std::optional<std::string> ReplayPlanner::check_op(const CommOp& op) const {
                        name.empty() ? "it" : name);
   }
   if (!trace_.groups.knows_members(op.group)) {
+    const std::int64_t size = trace_.groups.size(op.group);
     return fmt::format(
-        "the trace does not say which {} ranks its group has; import the files of all ranks "
-        "together",
-        trace_.groups.size(op.group));
+        "the trace does not say which {}ranks its group has; import the files of all ranks together",
+        size > 0 ? fmt::format("{} ", size) : "");
   }
   if (op.rounding.value != 0) {
     return "the trace has its size rounded, as it was printed";
@@ -275,8 +275,9 @@ std::optional<std::string> ReplayPlanner::add_op(const CommEvent& event, Rank ra
     problem = "its group should be the rank that sends and another one that receives";
   }
   if (problem) {
-    return fmt::format("{} of rank {}, iteration {}: {}", name_of(op.kind), rank.value, event.iteration,
-                       *problem);
+    const std::string iteration =
+        event.iteration == k_unknown_iteration ? "" : fmt::format(", iteration {}", event.iteration);
+    return fmt::format("{} of rank {}{}: {}", name_of(op.kind), rank.value, iteration, *problem);
   }
   made.group = group_of(op, members);
   made.phase = op.phase;
@@ -322,7 +323,7 @@ void ReplayPlanner::number_groups() {
 /// When the first rank issued its first call.
 nanoseconds ReplayPlanner::begin() const {
   nanoseconds first = nanoseconds::max();
-  for (const RankRows& own : rows_) {
+  for (const RowsToReplay& own : rows_) {
     if (!own.rows.empty()) {
       first = std::min(first, own.stream->times[own.rows.front()].issued);
     }

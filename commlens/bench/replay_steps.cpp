@@ -48,9 +48,9 @@ class BusyTimes {
   std::vector<Interval> busy_;
 };
 
-class StepWriter {
+class ReplayStepWriter {
  public:
-  StepWriter(std::span<const Times> times, std::span<const ComputeInterval> compute, nanoseconds begin)
+  ReplayStepWriter(std::span<const Times> times, std::span<const ComputeInterval> compute, nanoseconds begin)
       : times_(times), busy_(compute), last_(begin) {}
 
   std::vector<ReplayStep> steps() {
@@ -102,7 +102,7 @@ class StepWriter {
 
 std::vector<ReplayStep> timed_steps(std::span<const Times> times, std::span<const ComputeInterval> compute,
                                     nanoseconds begin) {
-  return StepWriter(times, compute, begin).steps();
+  return ReplayStepWriter(times, compute, begin).steps();
 }
 
 std::vector<ReplayStep> steps_without_times(std::size_t calls) {

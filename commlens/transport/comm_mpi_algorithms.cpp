@@ -150,11 +150,13 @@ std::string variable_name(CommKind kind) {
 /// An algorithm and its value of the library's variable.
 using NamedValue = std::pair<std::string, int>;
 
-/// Of Open MPI, which names its values. 0 is its own choice.
+/// Of Open MPI, which names its values. 0 is its own choice. Those that make other collective calls (a
+/// reduce, then a bcast or scatterv) are not listed: these would follow rules of their own.
 std::vector<NamedValue> open_mpi_values(const ToolVariable& variable, std::int64_t ranks) {
   std::vector<NamedValue> values;
   for (const NamedValue& value : variable.values) {
-    if (value.second > 0 && (value.first != "two_proc" || ranks == 2)) {
+    const bool is_of_other_calls = value.first == "nonoverlapping" || value.first == "non-overlapping";
+    if (value.second > 0 && !is_of_other_calls && (value.first != "two_proc" || ranks == 2)) {
       values.push_back(value);
     }
   }

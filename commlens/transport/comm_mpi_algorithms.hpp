@@ -13,7 +13,8 @@ namespace commlens {
 
 /// The algorithms of the MPI library for blocking calls of `kind` on `ranks` ranks, by the library's names:
 /// those of Open MPI's variable coll_tuned_<op>_algorithm, and of MPICH's MPIR_CVAR_<OP>_INTRA_ALGORITHM.
-/// Those that are errors, or silently another one, for this number of ranks are not listed; nor is any where
+/// Those that are errors, or silently another one, for this number of ranks are not listed, nor those that
+/// other settings change; nor is any where
 /// the library does not let a program choose (Open MPI: unless coll_tuned_use_dynamic_rules was set before it
 /// started).
 std::vector<std::string> mpi_algorithms(CommKind kind, std::int64_t ranks);

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-struct Message {
+struct ReplayedMessage {
   int from = 0;
   int to = 0;
   bool is_send = false;
@@ -25,7 +25,7 @@ struct Message {
   int bytes = 64;
 };
 
-std::string line_of(const Message& message, bool has_time) {
+std::string line_of(const ReplayedMessage& message, bool has_time) {
   return fmt::format(
       R"({{"rank":{},"iteration":0,"op":"{}","dtype":"fp32","input_bytes":{},"output_bytes":{},"group":[{},{}],"peer":{}{}}})"
       "\n",
@@ -54,9 +54,9 @@ class ReplayVerb : public testing::Test {
     }
     return directory_.write(name, text);
   }
-  std::string messages(const std::string& name, const std::vector<Message>& all, bool has_times) {
+  std::string messages(const std::string& name, const std::vector<ReplayedMessage>& all, bool has_times) {
     std::string text;
-    for (const Message& message : all) {
+    for (const ReplayedMessage& message : all) {
       text += line_of(message, has_times);
     }
     return directory_.write(name, text);
