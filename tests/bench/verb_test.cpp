@@ -200,7 +200,8 @@ TEST(BenchVerb, MakesTheCallsOfTheMessagesAsACaptureSees) {
   Recorded wanted;
   const Json measured = json_in(result);
   for (const Json& row : measured.at("rows")) {
-    wanted.insert({row.at("op"), row.at("dtype"), row.at("message_bytes"), row.at("group_size")});
+    wanted.emplace(row.at("op").get<std::string>(), row.at("dtype").get<std::string>(),
+                   row.at("message_bytes").get<std::int64_t>(), row.at("group_size").get<std::int64_t>());
   }
   EXPECT_GT(wanted.size(), 5U);
   EXPECT_EQ(made, wanted);
