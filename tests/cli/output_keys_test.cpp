@@ -302,6 +302,46 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
            "--machine", "dgx_a100", "-o", directory_.path("products.json")});
   }
 
+  void write_measurements() {
+    const std::string base = directory_.path("base.json");
+    const Words bench = {"bench", "all_reduce", "send", "--sizes", "8", "--time", "1ms", "--launches", "8"};
+    Words first = bench;
+    first.insert(first.end(), {"--verify", "--json", base});
+    ASSERT_EQ(commlens_with(first).code, 0);
+    Words second = bench;
+    second.insert(second.end(), {"--check", base});
+    write(second);
+    write_figures({base});
+    write({"bench", "--messages", "19M", "--ranks", "2", "--layers", "1", "--hidden", "64", "--heads", "2",
+           "--vocab", "256", "--framework", "deepspeed", "--time", "1ms"});
+  }
+
+  void write_tuning() {
+    write({"tune",
+           "--messages",
+           "19M",
+           "--layers",
+           "2",
+           "--hidden",
+           "32",
+           "--heads",
+           "4",
+           "--seq",
+           "16",
+           "--vocab",
+           "256",
+           "--dp",
+           "2",
+           "--zero",
+           "1",
+           "--rounds",
+           "60",
+           "--framework",
+           "deepspeed",
+           "--write-transports",
+           directory_.path("table.csv")});
+  }
+
   void write_training() {
     write({"train",         "19M",  "--layers",     "2",  "--hidden", "32",
            "--heads",       "4",    "--seq",        "16", "--vocab",  "256",
@@ -325,9 +365,11 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   write({"doctor"});
   write_costs();
+  write_measurements();
   write_predictions();
   write_comparisons();
   write_summaries();
+  write_tuning();
   write_replay();
   if (has_trainer()) {
     write_training();

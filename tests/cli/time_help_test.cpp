@@ -24,8 +24,8 @@ TEST_P(VerbOfTimes, HasItsHelpAsWritten) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, VerbOfTimes,
-                         ::testing::Values("machines", "cost", "calibrate", "doctor", "simulate", "search",
-                                           "replay"));
+                         ::testing::Values("bench", "machines", "cost", "calibrate", "doctor", "simulate",
+                                           "search", "replay", "tune"));
 
 }  // namespace
 }  // namespace commlens
