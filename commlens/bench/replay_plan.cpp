@@ -269,9 +269,10 @@ std::optional<std::string> ReplayPlanner::add_op(const CommEvent& event, Rank ra
     problem = check_members(members, rank);
   }
   const bool is_message = is_point_to_point(op.kind);
-  if (!problem && is_message &&
-      (members.size() != 2 || members[0] == members[1] ||
-       members[op.kind == CommKind::send ? 0 : 1] != rank)) {
+  if (!problem && is_message && members == std::vector{rank, rank}) {
+    problem = "it stays on its rank, and no transport carries such messages";
+  }
+  if (!problem && is_message && (members.size() != 2 || members[op.kind == CommKind::send ? 0 : 1] != rank)) {
     problem = "its group should be the rank that sends and another one that receives";
   }
   if (problem) {

@@ -245,6 +245,13 @@ TEST(ReplayPlan, RefusesWhatATraceDoesNotSay) {
   EXPECT_NE(refusal(log.trace).find("a printed log"), std::string::npos);
 }
 
+TEST(ReplayPlan, RefusesMessagesThatStayOnTheirRank) {
+  ReplayJob job(1);
+  job.send(0, 0, 8);
+  EXPECT_EQ(refusal(job.trace),
+            "send of rank 0, iteration 0: it stays on its rank, and no transport carries such messages");
+}
+
 TEST(ReplayPlan, SkipsOtherCallsAndCountsThem) {
   ReplayJob job(1);
   job.add(0, {.kind = CommKind::other, .name = job.trace.names.intern("MPI_Scan")});
