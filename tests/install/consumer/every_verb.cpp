@@ -1,5 +1,6 @@
 // Calls every function of the library once, from a program that is no part of commlens.
 //   every_verb WORK_DIRECTORY [train]   trains too, where the engine module is installed
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -128,7 +129,8 @@ void tune_messages() {
   request.most_rounds = 60;
   request.time = std::chrono::milliseconds(5);
   const auto tuned = value_of(commlens::tune_calls(request), "tune_calls");
-  expect(!tuned.tuned.messages.empty() && !rendered(tuned, commlens::Format::csv).empty(), "messages are timed");
+  expect(!tuned.tuned.messages.empty() && !rendered(tuned, commlens::Format::csv).empty(),
+         "messages are timed");
 }
 
 void time_collectives(const std::string& work) {
