@@ -45,6 +45,8 @@ Action declare_train(CLI::App& verb);
 Action declare_compare(CLI::App& verb);
 Action declare_summary(CLI::App& verb);
 Action declare_record(CLI::App& verb);
+Action declare_bench(CLI::App& verb);
+Action declare_replay(CLI::App& verb);
 Action declare_doctor(CLI::App& verb);
 Action declare_machines(CLI::App& verb);
 Action declare_cost(CLI::App& verb);

@@ -269,6 +269,10 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     write_figures({source("tests/golden/timing/pipeline.jsonl").string()});
   }
 
+  void write_replay() {
+    write({"replay", timed("played.jsonl", 2, 500), "--skip-other", "-o", directory_.path("again")});
+  }
+
   void write_costs() {
     write({"machines"});
     const Words simulate = {"simulate",  "1.3B",      "--ranks",  "16",           "--framework",
@@ -296,6 +300,20 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
                             "m,n,k,dtype,microseconds\n4096,4096,4096,bf16,700\n4096,1024,4096,bf16,220\n"
                             "4096,4096,1024,bf16,200\n8192,4096,4096,bf16,1350\n"),
            "--machine", "dgx_a100", "-o", directory_.path("products.json")});
+  }
+
+  void write_measurements() {
+    const std::string base = directory_.path("base.json");
+    const Words bench = {"bench", "all_reduce", "send", "--sizes", "8", "--time", "1ms", "--launches", "8"};
+    Words first = bench;
+    first.insert(first.end(), {"--verify", "--json", base});
+    ASSERT_EQ(commlens_with(first).code, 0);
+    Words second = bench;
+    second.insert(second.end(), {"--check", base});
+    write(second);
+    write_figures({base});
+    write({"bench", "--messages", "19M", "--ranks", "2", "--layers", "1", "--hidden", "64", "--heads", "2",
+           "--vocab", "256", "--framework", "deepspeed", "--time", "1ms"});
   }
 
   void write_tuning() {
@@ -347,10 +365,12 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   write({"doctor"});
   write_costs();
+  write_measurements();
   write_predictions();
   write_comparisons();
   write_summaries();
   write_tuning();
+  write_replay();
   if (has_trainer()) {
     write_training();
   }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <commlens/app/advise.hpp>
+#include <commlens/app/bench.hpp>
 #include <commlens/app/calibrate.hpp>
 #include <commlens/app/compare.hpp>
 #include <commlens/app/cost.hpp>
@@ -16,6 +17,7 @@
 #include <commlens/app/machines.hpp>
 #include <commlens/app/predict.hpp>
 #include <commlens/app/record.hpp>
+#include <commlens/app/replay.hpp>
 #include <commlens/app/report.hpp>
 #include <commlens/app/search_layouts.hpp>
 #include <commlens/app/simulate.hpp>
@@ -167,6 +169,32 @@ void time_collectives(const std::string& work) {
   expect(value_of(commlens::calibrate(fit), "calibrate").fitted.size() == 1, "a sweep is fitted");
 }
 
+void time_calls() {
+  commlens::BenchRequest request;
+  request.ops = {"all_reduce"};
+  request.sizes = "8,1K";
+  request.time = std::chrono::milliseconds(10);
+  request.verifies = true;
+  const auto result = value_of(commlens::bench_calls(request), "bench_calls");
+  expect(combined_rows(result.run).size() == 2 && result.wrong_elements() == 0,
+         "both sizes are timed, and right");
+  expect(osu_text(result).find("osu_allreduce") != std::string::npos, "as the OSU benchmarks print");
+  expect(nccl_tests_text(result).find("all_reduce_perf") != std::string::npos, "as nccl-tests prints");
+  expect(sweep_csv(result).find(",all_reduce,2,1,2,fp32,1024,") != std::string::npos,
+         "a table for calibrate");
+  expect(rendered(result, commlens::Format::json).find("\"commlens.bench/1\"") != std::string::npos,
+         "JSON has its schema");
+}
+
+void replay_calls(const std::string& work) {
+  commlens::ReplayRequest request;
+  request.trace = work + "/trace";
+  request.output = work + "/replayed";
+  const auto again = value_of(commlens::replay(request), "replay");
+  expect(again.all_equal() && again.compared > 100, "a replay makes the calls of its trace");
+  expect(!rendered(again, commlens::Format::csv).empty(), "replay says what they took");
+}
+
 void record_nothing(const std::string& work) {
   std::string warned;
   commlens::RecordRequest request;
@@ -217,6 +245,8 @@ int main(int count, char** arguments) {
   sweep_sizes();
   tune_messages();
   time_collectives(work);
+  time_calls();
+  replay_calls(work);
   record_nothing(work);
   if (count > 2) {
     train_small(work);
