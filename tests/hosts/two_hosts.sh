@@ -27,7 +27,7 @@ done
 "$link" "$delay" "$first" 10.77.0.1/24 "$second" 10.77.0.2/24 >"$work/link" 2>"$work/why" &
 carrier=$!
 for _ in $(seq 100); do
-  grep -q ready "$work/link" && break
+  grep -qs ready "$work/link" && break
   kill -0 "$carrier" 2>/dev/null || { echo "skipped: $(cat "$work/why")"; exit 77; }
   sleep 0.05
 done
