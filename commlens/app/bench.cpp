@@ -139,6 +139,7 @@ BenchRun planned_run(const BenchRequest& request, const BenchPlan& plan, std::in
   BenchRun run;
   run.transport = request.transport == Transport::mpi ? "mpi" : "threads";
   run.ranks = ranks;
+  run.ranks_on_machine = plan.measured.ranks_on_machine;
   run.is_cold = plan.measured.is_cold;
   run.messages = plan.messages;
   run.classes = plan.classes;

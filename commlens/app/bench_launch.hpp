@@ -57,6 +57,7 @@ struct BenchLaunch {
 struct BenchRun {
   std::string transport;  // "threads", "mpi"
   std::int64_t ranks = 0;
+  std::int64_t ranks_on_machine = 0;  // of the first rank's; 0: all
   bool is_cold = false;
   std::string messages;  // as in BenchPlan
   std::vector<std::string> classes;

@@ -282,23 +282,30 @@ std::string nccl_tests_text(const BenchResult& result) {
 
 std::string sweep_csv(const BenchResult& result) {
   std::string text = "machine,library,op,ranks,nodes,ranks_per_node,dtype,bytes,time_us\n";
-  for (const BenchRow& row : combined_rows(result.run)) {
+  const BenchRun& run = result.run;
+  const std::int64_t per_machine = run.ranks_on_machine > 0 ? run.ranks_on_machine : run.ranks;
+  for (const BenchRow& row : combined_rows(run)) {
     const auto op = bench::bench_op_from(row.key.op);
     const CommKind kind = op ? bench::kind_of(*op) : CommKind::other;
     const bool has_time = kind != CommKind::other && kind != CommKind::barrier && row.key.group_size > 1 &&
                           row.key.op == name_of(kind) && !row.key.in_place;
-    if (has_time) {
-      const std::vector<std::string> cells = {"",
-                                              "mpi",
-                                              row.key.op,
-                                              std::to_string(row.key.group_size),
-                                              "1",
-                                              std::to_string(row.key.group_size),
-                                              row.key.dtype,
-                                              std::to_string(row.key.bytes),
-                                              fmt::format("{:.4f}", row.stats.p50_s * 1e6)};
-      text += csv_line(cells);
+    // On several machines it is not said which ranks of a smaller group share one.
+    const bool has_place =
+        per_machine >= run.ranks || (row.key.group_size == run.ranks && run.ranks % per_machine == 0);
+    if (!has_time || !has_place) {
+      continue;
     }
+    const std::int64_t nodes = per_machine >= run.ranks ? 1 : run.ranks / per_machine;
+    const std::vector<std::string> cells = {"",
+                                            "mpi",
+                                            row.key.op,
+                                            std::to_string(row.key.group_size),
+                                            std::to_string(nodes),
+                                            std::to_string(row.key.group_size / nodes),
+                                            row.key.dtype,
+                                            std::to_string(row.key.bytes),
+                                            fmt::format("{:.4f}", row.stats.p50_s * 1e6)};
+    text += csv_line(cells);
   }
   return text;
 }

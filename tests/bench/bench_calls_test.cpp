@@ -242,7 +242,7 @@ TEST(BenchDocument, IsPartialWhenItWasStopped) {
   EXPECT_GE(json.at("rows").at(0).at("samples"), 1);
 }
 
-/// A transport whose calls take 300 µs, those of one op 15 % more.
+/// A transport whose calls take 300 µs, those of one op longer.
 BenchRequest delayed_calls(std::chrono::microseconds all_reduce) {
   BenchRequest request = quick({"all_reduce", "all_gather", "broadcast"}, "8");
   request.time = 10ms;
@@ -261,12 +261,13 @@ BenchRequest delayed_calls(std::chrono::microseconds all_reduce) {
   return request;
 }
 
+// Twice as long, which is more than others who use the machine do to medians; regression_test.cpp has 15 %.
 TEST(BenchCheck, OfRealLaunchesFindsTheOpThatIsSlowerAndNoOther) {
   const ScratchDirectory directory;
   BenchRequest before = delayed_calls(300us);
   before.json = directory.path("base.json");
   result_of(before);
-  BenchRequest after = delayed_calls(345us);
+  BenchRequest after = delayed_calls(600us);
   after.check = before.json;
   const BenchResult result = result_of(after);
   EXPECT_TRUE(result.is_slower());

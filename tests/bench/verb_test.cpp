@@ -152,6 +152,21 @@ TEST(BenchVerb, EndsWithTwoAxesAtOnceOverMpi) {
   EXPECT_NE(answer.out.find("every element is right"), std::string::npos) << answer.out;
 }
 
+TEST(BenchVerb, FitsAMachineToItsTimes) {
+  if (!has_open_mpi()) {
+    GTEST_SKIP() << "no Open MPI here";
+  }
+  const ScratchDirectory directory;
+  const std::string machine = directory.path("machine.json");
+  const Answer answer = answer_of(on_two(
+      {"all_reduce", "--sizes", "8:1M:x8", "--time", "50ms", "--fit", machine, "--machine", "frontier"}));
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.out.find("fitted  mpi      all_reduce"), std::string::npos) << answer.out;
+  const Answer cost = commlens_with(
+      {"cost", "all_reduce", "--machine", machine, "--library", "mpi", "--ranks", "2", "--bytes", "4KiB"});
+  EXPECT_EQ(cost.code, 0) << cost.err;
+}
+
 TEST(BenchVerb, RefusesToCheckOneLaunch) {
   const ScratchDirectory directory;
   const std::string file = directory.path("base.json");

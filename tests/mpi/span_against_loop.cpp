@@ -93,7 +93,7 @@ void compare_size(Communicator& world, int floats) {
                                                 spin(0.1 * typical);
                                               },
                                               barrier}};
-  const bench::RoundResult result = timed_rounds(world, rows, rounds_of(400, std::chrono::seconds(5)));
+  const bench::RoundResult result = timed_rounds(world, rows, rounds_of(300, std::chrono::seconds(3)));
   const std::vector<double> spans = loop.spans();
   if (world.rank().value == 0) {
     std::map<std::int64_t, double> by_loop;
