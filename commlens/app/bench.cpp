@@ -1,6 +1,7 @@
 #include "commlens/app/bench.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -93,6 +94,24 @@ Result<BenchPlan> bench_plan(const BenchRequest& request, std::int64_t& ranks) {
     ranks = messages.ranks;
     return plan_of_messages(messages, request.events);
   });
+}
+
+/// Fails where the buffers would take more than the machine has free.
+Result<void> check_buffers(const bench::MeasurePlan& plan) {
+  constexpr std::int64_t k_most = 65536;
+  const Bytes needed = bench::buffer_memory(plan);
+  const Result<std::string> memory = read_text_file("/proc/meminfo", k_most);
+  constexpr std::string_view key = "MemAvailable:";
+  const std::size_t found = memory ? memory->find(key) : std::string::npos;
+  if (found == std::string::npos) {
+    return {};
+  }
+  const std::int64_t free = std::strtoll(memory->c_str() + found + key.size(), nullptr, 10) * 1024;
+  return needed.value <= free
+             ? Result<void>()
+             : failure(fmt::format("the buffers of the ranks of this machine take {}, and it has {} "
+                                   "free; time smaller messages, or fewer ranks",
+                                   to_text(needed), to_text(Bytes{free})));
 }
 
 /// The launches that --append adds to; none where the file is not there yet.
@@ -189,6 +208,9 @@ Result<BenchResult> bench_calls(const BenchRequest& request) {
     plan.measured.cache = bench::last_level_cache();
     const bool is_mpi = request.transport == Transport::mpi;
     plan.measured.ranks_on_machine = is_mpi ? local_ranks(ranks) : ranks;
+    if (const Result<void> fits = check_buffers(plan.measured); !fits) {
+      return Result<BenchResult>(tl::unexpected(fits.error()));
+    }
     const BenchRun now = planned_run(request, plan, ranks);
     return earlier_launches(request, now).and_then([&](const BenchRun& run) {
       return earlier_result(request, run).and_then([&](const std::optional<BenchRun>& before) {

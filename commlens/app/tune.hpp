@@ -51,7 +51,6 @@ struct TuneResult {
   double least_gain = 0;
   std::vector<RankRange> classes;
   TunedMessages tuned;
-  std::string nccl_algorithms;       // the value of NCCL_ALGO; empty: none
   std::vector<std::string> written;  // files
 };
 

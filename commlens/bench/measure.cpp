@@ -40,6 +40,27 @@ RowSamples divided(RowSamples samples, double by) {
   return samples;
 }
 
+/// What a rank's arena must hold for each row; `bytes_of` a call.
+template <typename BytesOf>
+Bytes largest_row_of(const MeasurePlan& plan, const BytesOf& bytes_of) {
+  Bytes largest;
+  for (const PlannedRow& row : plan.rows) {
+    Bytes bytes;
+    for (const PlannedCall& call : row.calls) {
+      bytes += bytes_of(call);
+    }
+    // Calls in flight at once have buffers of their own, also where the second starts at the front again.
+    largest = std::max(largest, row.calls.size() > 1 ? bytes * 2 : bytes);
+  }
+  return largest;
+}
+
+/// Cold buffers of all ranks of a machine are more than twice its cache.
+Bytes least_memory_of(const MeasurePlan& plan, Bytes largest) {
+  const std::int64_t ranks = std::max<std::int64_t>(plan.ranks_on_machine, 1);
+  return plan.is_cold ? Bytes{2 * plan.cache.value / ranks} + largest : Bytes{};
+}
+
 /// The rows of one rank on its communicators.
 class RankRows {
  public:
@@ -48,7 +69,11 @@ class RankRows {
     for (const GroupSet& set : plan.groups) {
       communicators_.push_back(communicator_of(world, set));
     }
-    arena_ = std::make_unique<Arena>(largest_row(), least_memory());
+    const Bytes largest = largest_row_of(plan, [&](const PlannedCall& call) {
+      const auto& communicator = communicators_.at(call.groups);
+      return communicator ? arena_bytes(call.timed, communicator->rank().value) : Bytes{};
+    });
+    arena_ = std::make_unique<Arena>(largest, least_memory_of(plan, largest));
     for (const PlannedRow& row : plan.rows) {
       std::vector<std::unique_ptr<CaseCalls>>& calls = calls_.emplace_back();
       for (const PlannedCall& call : row.calls) {
@@ -106,28 +131,6 @@ class RankRows {
   }
 
  private:
-  Bytes largest_row() const {
-    Bytes largest;
-    for (const PlannedRow& row : plan_.rows) {
-      Bytes bytes;
-      for (const PlannedCall& call : row.calls) {
-        if (const auto& communicator = communicators_.at(call.groups)) {
-          bytes += arena_bytes(call.timed, communicator->rank().value);
-        }
-      }
-      // Calls in flight at once have buffers of their own, also where the second starts at the front again.
-      largest = std::max(largest, row.calls.size() > 1 ? bytes * 2 : bytes);
-    }
-    return largest;
-  }
-
-  /// Cold buffers of all ranks of a machine are more than twice its cache.
-  Bytes least_memory() const {
-    return plan_.is_cold ? Bytes{2 * plan_.cache.value / std::max<std::int64_t>(plan_.ranks_on_machine, 1)} +
-                               largest_row()
-                         : Bytes{};
-  }
-
   TimedRow timed_row(std::size_t row, std::int64_t chained) {
     TimedRow timed{.name = std::string(name_of(plan_.rows[row].calls.front().timed.op)), .call = {}};
     std::vector<std::unique_ptr<CaseCalls>>& calls = calls_[row];
@@ -201,6 +204,14 @@ Measured measured(const MeasurePlan& plan, const RoundResult& rounds) {
 }
 
 }  // namespace
+
+Bytes buffer_memory(const MeasurePlan& plan) {
+  // The first rank of a group has a root's buffers, the last one the largest part and a window's messages.
+  const Bytes largest = largest_row_of(plan, [](const PlannedCall& call) {
+    return std::max(arena_bytes(call.timed, 0), arena_bytes(call.timed, call.timed.ranks - 1));
+  });
+  return std::max(largest, least_memory_of(plan, largest)) * std::max<std::int64_t>(plan.ranks_on_machine, 1);
+}
 
 std::int64_t row_count(const MeasurePlan& plan) {
   return std::count_if(plan.rows.begin(), plan.rows.end(),

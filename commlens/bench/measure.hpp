@@ -48,6 +48,9 @@ struct Measured {
   bool was_stopped = false;
 };
 
+/// What the buffers of all ranks of a machine take, at most.
+Bytes buffer_memory(const MeasurePlan& plan);
+
 /// How many rows the rounds of a plan have (Measured::timed_rows goes up to it).
 std::int64_t row_count(const MeasurePlan& plan);
 

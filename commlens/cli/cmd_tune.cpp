@@ -66,16 +66,19 @@ Result<ExitCode> tune_verb(Console& console, const TuneFlags& flags) {
         return request_of_flags(flags);
       });
   const bool is_said_elsewhere = launched_ranks() > 1 && rank_of_process() > 0;
+  // Under a launcher, a terminal is the launcher's; it may pass our lines on to anything.
+  Console plain{console.out, console.err, {}, false};
+  Console& shown = flags.transport == "threads" ? console : plain;
   const Result<TuneResult> result = std::move(request).and_then([&](TuneRequest asked) {
     const StopSignals signals(false);
-    asked.events = is_said_elsewhere ? Events() : events_of(console);
+    asked.events = is_said_elsewhere ? Events() : events_of(shown);
     return tune_calls(asked);
   });
   if (!result) {
     return is_said_elsewhere ? Result<ExitCode>(ExitCode::bad_input) : tl::unexpected(result.error());
   }
   if (result->reports) {
-    write_rendered(console, flags.output, *result);
+    write_rendered(shown, flags.output, *result);
   }
   return ExitCode::done;
 }

@@ -116,6 +116,9 @@ TEST(BenchCalls, RefuseWhatCannotBe) {
   BenchRequest axis = quick({"all_reduce"}, "8");
   axis.groups = "tp";
   EXPECT_NE(error_of(axis).find("--mesh"), std::string::npos);
+  EXPECT_NE(
+      error_of(quick({"all_reduce"}, "1024G")).find("the buffers of the ranks of this machine take 4.00 TiB"),
+      std::string::npos);
   BenchRequest mpi = quick({"all_reduce"}, "8");
   mpi.transport = Transport::mpi;
   mpi.ranks = 0;

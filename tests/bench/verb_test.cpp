@@ -91,7 +91,7 @@ std::vector<pid_t> processes_with(const std::string& marker) {
 TEST(BenchVerb, StoppedHasWhatWasDone) {
   const ScratchDirectory directory;
   const std::string file = directory.path("result.json");
-  RunningProgram program({commlens_binary(), "bench", "all_reduce", "--ranks", "2", "--sizes", "1M:4M:+64K",
+  RunningProgram program({commlens_binary(), "bench", "all_reduce", "--ranks", "2", "--sizes", "256K:1M:+16K",
                           "--time", "600s", "--json", file},
                          {});
   ASSERT_TRUE(appears(file));
@@ -110,7 +110,7 @@ TEST(BenchVerb, LeavesAValidFileWhenARankIsKilled) {
   }
   const ScratchDirectory directory;
   const std::string file = directory.path("result.json");
-  RunningProgram program(on_two({"all_reduce", "--sizes", "1M:4M:+64K", "--time", "600s", "--json", file}),
+  RunningProgram program(on_two({"all_reduce", "--sizes", "256K:1M:+16K", "--time", "600s", "--json", file}),
                          as_root());
   ASSERT_TRUE(appears(file));
   const std::vector<pid_t> ranks = processes_with(file);
@@ -200,7 +200,8 @@ TEST(BenchVerb, MakesTheCallsOfTheMessagesAsACaptureSees) {
   Recorded wanted;
   const Json measured = json_in(result);
   for (const Json& row : measured.at("rows")) {
-    wanted.insert({row.at("op"), row.at("dtype"), row.at("message_bytes"), row.at("group_size")});
+    wanted.emplace(row.at("op").get<std::string>(), row.at("dtype").get<std::string>(),
+                   row.at("message_bytes").get<std::int64_t>(), row.at("group_size").get<std::int64_t>());
   }
   EXPECT_GT(wanted.size(), 5U);
   EXPECT_EQ(made, wanted);
