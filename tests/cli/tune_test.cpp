@@ -78,7 +78,8 @@ std::vector<double> losses_with(const Words& more) {
   const Answer answer = commlens_with(words);
   std::vector<double> losses;
   if (answer.code == 0) {
-    for (const auto& iteration : nlohmann::json::parse(answer.out).at("iterations")) {
+    const auto json = nlohmann::json::parse(answer.out);
+    for (const auto& iteration : json.at("iterations")) {
       losses.push_back(iteration.at("loss").get<double>());
     }
   }
