@@ -24,10 +24,6 @@ std::string_view name_of(ReplayPacing pacing) {
                                          : "back_to_back";
 }
 
-std::string_view name_of(Transport transport) {
-  return transport == Transport::mpi ? "mpi" : transport == Transport::nccl ? "nccl" : "threads";
-}
-
 Cell cell(const std::optional<nanoseconds>& time) { return time ? Cell(*time) : Cell(); }
 
 Cell ratio_of(const std::optional<nanoseconds>& original, const std::optional<nanoseconds>& replayed) {

@@ -38,6 +38,7 @@ struct Prepared {
   const engine::EngineApi* engine = nullptr;
   std::unique_ptr<engine::TokenSource> tokens;
   TrainRun run;
+  std::optional<TransportTable> table;  // of the transport that trains
 };
 
 /// The overrides; the default number of ranks is that of the launcher.
@@ -169,7 +170,12 @@ Result<Prepared> prepare(const Events& events, const TrainRequest& request,
   if (!tokens) {
     return tl::unexpected(tokens.error());
   }
-  Prepared prepared{*engine, std::move(*tokens), {}};
+  Result<std::optional<TransportTable>> table =
+      table_of_transports(request.transports, name_of(request.transport));
+  if (!table) {
+    return tl::unexpected(table.error());
+  }
+  Prepared prepared{*engine, std::move(*tokens), {}, std::move(*table)};
   prepared.run.options = std::move(*options);
   prepared.run.options.tokens = prepared.tokens.get();
   prepared.run.options.stop_requested = request.stop_requested;
@@ -195,6 +201,17 @@ Result<JobRecording> start_recording(const TrainRun& run, bool progress) {
                     .progress = progress});
 }
 
+/// `world` with the table of transports, if there is one.
+std::unique_ptr<Communicator> with_table(std::unique_ptr<Communicator> world, const Prepared& prepared,
+                                         const TrainRequest& request) {
+  Result<std::unique_ptr<Communicator>> both =
+      over_table(std::move(world), std::string(name_of(request.transport)), prepared.table);
+  if (!both) {
+    throw SystemError(both.error().message);
+  }
+  return std::move(*both);
+}
+
 /// Trains on one rank of `world`, whose calls have a timeout; over NCCL if requested.
 TrainOutcome train_on(std::unique_ptr<Communicator> world, CallWatch& watch, const Prepared& prepared,
                       const TrainRequest& request, const engine::OnIteration& on_iteration) {
@@ -208,8 +225,9 @@ TrainOutcome train_on(std::unique_ptr<Communicator> world, CallWatch& watch, con
     throw SystemError(nccl.error().message);
   }
   constexpr std::uint64_t k_nccl_layer = 2;
-  return prepared.engine->train_rank(job, prepared.run.options, watch.watched(std::move(*nccl), k_nccl_layer),
-                                     on_iteration);
+  return prepared.engine->train_rank(
+      job, prepared.run.options, watch.watched(with_table(std::move(*nccl), prepared, request), k_nccl_layer),
+      on_iteration);
 }
 
 /// How all ranks ended.
@@ -274,7 +292,9 @@ Result<TrainResult> train_on_threads(const TrainRequest& request) {
     const auto watch = watch_of({request.timeout, request.give_up}, CallBoard::of_threads(ranks), settle);
     const auto train_rank = [&](std::unique_ptr<Communicator> world) {
       const auto rank = static_cast<std::size_t>(world->rank().value);
-      const TrainOutcome outcome = train_on(watch->watched(std::move(world)), *watch, *prepared, request,
+      std::unique_ptr<Communicator> own =
+          over_nccl ? std::move(world) : with_table(std::move(world), *prepared, request);
+      const TrainOutcome outcome = train_on(watch->watched(std::move(own)), *watch, *prepared, request,
                                             [&](const engine::IterationReport& iteration) {
                                               iterations.push_back(iteration);
                                               notify(request.train_events.iteration, iteration);
@@ -333,9 +353,26 @@ TrainResult train_in_job(const TrainRequest& request, const Prepared& prepared,
   return result;
 }
 
+/// The MPI job, over the table of transports where it has one: then without progress, since a library has one
+/// variable for all threads of a process.
+Result<std::unique_ptr<Communicator>> opened_mpi(const TrainRequest& request) {
+  if (request.transports.empty() || request.transport != Transport::mpi) {
+    return open_mpi_world(request.mpi,
+                          wants_mpi_progress(request.progress, launched_ranks(), request.threads));
+  }
+  if (request.progress == CallProgress::on) {
+    return failure("--transports: algorithms cannot be chosen with --progress on; leave one of them out");
+  }
+  return table_of_transports(request.transports, name_of(request.transport))
+      .and_then([&](const std::optional<TransportTable>& table) {
+        return open_tunable_mpi_world(request.mpi).and_then([&](TunableMpiWorld opened) {
+          return over_table(std::move(opened.world), "mpi", table);
+        });
+      });
+}
+
 Result<TrainResult> train_over_mpi(const TrainRequest& request) {
-  Result<std::unique_ptr<Communicator>> own =
-      open_mpi_world(request.mpi, wants_mpi_progress(request.progress, launched_ranks(), request.threads));
+  Result<std::unique_ptr<Communicator>> own = opened_mpi(request);
   if (!own) {
     return tl::unexpected(own.error());
   }

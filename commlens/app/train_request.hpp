@@ -33,6 +33,7 @@ struct TrainRequest {
   Overrides overrides;
   Transport transport = Transport::threads;
   std::string mpi;               // openmpi or mpich; empty: the launcher's
+  std::string transports;        // a table of transports and algorithms; empty: none
   std::string device;            // cpu or cuda; empty: cuda with NCCL, else cpu
   std::int64_t iterations = 10;  // optimizer steps, those before a resume included
   RecipeChoice recipe;

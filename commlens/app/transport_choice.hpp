@@ -1,10 +1,15 @@
 #pragma once
 #include <cstdint>
+#include <string_view>
 
 namespace commlens {
 
 /// Transport of a job that a verb runs: threads of this process, MPI, or NCCL.
 enum class Transport : std::uint8_t { threads, mpi, nccl };
+/// "threads", "mpi", "nccl": as --transport and tables of transports have it.
+constexpr std::string_view name_of(Transport transport) {
+  return transport == Transport::threads ? "threads" : transport == Transport::mpi ? "mpi" : "nccl";
+}
 
 /// Whether separate threads progress calls while ranks compute; automatic: if there are free cores.
 enum class CallProgress : std::uint8_t { automatic, on, off };

@@ -38,6 +38,11 @@ void declare_execution(CLI::App& verb, TrainFlags& flags) {
   verb.add_option("--mpi", flags.request.mpi, "Which MPI; default: the launcher's")
       ->check(CLI::IsMember({"openmpi", "mpich"}))
       ->group(group);
+  verb.add_option("--transports", flags.request.transports,
+                  "Algorithms of the transport by op, size and group: a table, as tune --write-transports "
+                  "writes it")
+      ->type_name("FILE")
+      ->group(group);
   verb.add_option("--device", flags.request.device, "cpu or cuda; default: cpu, with nccl cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->group(group);

@@ -68,5 +68,44 @@ TEST(TuneVerb, RefusesWhatCannotBe) {
   expect_refusal({"--transport", "mpi"}, "no MPI launcher started this process");
 }
 
+using TrainWithTransports = TrainerTest;
+
+std::vector<double> losses_with(const Words& more) {
+  Words words{"train",   "19M",  "--layers",      "2",   "--hidden",     "32", "--heads",  "4",
+              "--seq",   "16",   "--vocab",       "256", "--ranks",      "2",  "--zero",   "0",
+              "--dtype", "fp32", "--micro-batch", "1",   "--iterations", "3",  "--format", "json"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Answer answer = commlens_with(words);
+  std::vector<double> losses;
+  if (answer.code == 0) {
+    const auto json = nlohmann::json::parse(answer.out);
+    for (const auto& iteration : json.at("iterations")) {
+      losses.push_back(iteration.at("loss").get<double>());
+    }
+  }
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  return losses;
+}
+
+/// Threads add in group order with either algorithm, so that results are equal to the last bit.
+TEST_F(TrainWithTransports, LearnsTheSameByAnotherAlgorithm) {
+  const std::string table = directory_.write("table.csv",
+                                             "op,min_bytes,max_bytes,ranks,transport,algorithm\n"
+                                             "all_reduce,16,,2,threads,reduce_scatter_all_gather\n");
+  const std::vector<double> usual = losses_with({"-o", directory_.path("usual")});
+  EXPECT_EQ(usual.size(), 3U);
+  EXPECT_EQ(losses_with({"-o", directory_.path("mixed"), "--transports", table}), usual);
+}
+
+TEST_F(TrainWithTransports, RefusesATransportThatTheJobDoesNotHave) {
+  const std::string table =
+      directory_.write("table.csv", "op,min_bytes,max_bytes,ranks,transport\nall_reduce,0,,,mpi\n");
+  const Answer answer =
+      commlens_with({"train", "19M", "--ranks", "2", "--dtype", "bf16", "--transports", table});
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_NE(answer.err.find("line 2: this job has no transport mpi; it has threads"), std::string::npos)
+      << answer.err;
+}
+
 }  // namespace
 }  // namespace commlens
