@@ -24,7 +24,7 @@ TEST_P(VerbOfTimes, HasItsHelpAsWritten) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, VerbOfTimes,
-                         ::testing::Values("machines", "cost", "calibrate", "doctor", "simulate", "search"));
+                         ::testing::Values("machines", "cost", "calibrate", "doctor", "simulate", "search", "reproduce"));
 
 }  // namespace
 }  // namespace commlens

@@ -53,7 +53,8 @@ ItemResult rows_item(const Sheet& sheet, int number, const char* column,
                      const std::vector<std::string>& values) {
   Table chosen(sheet.table().columns());
   for (const std::string& value : values) {
-    for (const std::vector<Cell>& row : rows_with(sheet.table(), column, value).rows()) {
+    const Table found = rows_with(sheet.table(), column, value);
+    for (const std::vector<Cell>& row : found.rows()) {
       chosen.add(row);
     }
   }

@@ -1,4 +1,7 @@
 // The paper's five footnotes.
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "commlens/app/reproduce/items.hpp"

@@ -37,7 +37,8 @@ SizeCounts logged_gathers(const Plan& plan, std::int64_t iteration) {
 /// Each tensor gathered alone: persistent ones once, after the step, the others for forward and backward.
 SizeCounts single_gathers(const Job& job) {
   SizeCounts counts;
-  for (const Parameter& parameter : ParameterList(job.model).all()) {
+  const ParameterList parameters(job.model);
+  for (const Parameter& parameter : parameters.all()) {
     const bool is_kept = parameter.count.value < job.train.persistence_threshold;
     const std::int64_t shard = ceil_div(parameter.count.value, k_gather_ranks) * size_of(DType::fp16);
     counts[shard] += is_kept ? 1 : 2;

@@ -29,7 +29,7 @@ std::vector<GoldenRun> read_runs() {
       runs.push_back({name,
                       table->cell(row, "framework"),
                       table->cell(row, "model"),
-                      whole(table->cell(row, "rank_count")),
+                      whole(table->cell(row, "ranks")),
                       {}});
     }
     runs.back().calls.push_back({whole(table->cell(row, "iteration")),

@@ -31,9 +31,7 @@ void add_devices(Sheet& sheet, const std::string& model, std::int64_t devices, S
   for (const SimulatedCalls& calls : simulation.calls) {
     whole += calls.moving.value;
   }
-  Series series = simulated_series(*job);
-  series.provenance = fmt::format("{} GCDs: {}", devices, series.provenance);
-  series.name = "simulated on Frontier";
+  const Series series = simulated_series(*job);
   add_part(sheet, "", devices, "computing", simulation.compute, Cell(), whole, series);
   for (const SimulatedCalls& calls : simulation.calls) {
     add_part(sheet, "", devices, fmt::format("{} {}", name_of(calls.op), calls.axis.name()), calls.moving,

@@ -15,6 +15,12 @@ std::vector<ColumnUse> with_series(std::vector<ColumnUse> own) {
   return own;
 }
 
+std::string interval_text(const Series& series) {
+  constexpr double percent = 100;
+  return fmt::format("the 90 % interval of an iteration is -{:.0f} to +{:.0f} %", percent * series.below,
+                     percent * series.above);
+}
+
 std::optional<std::size_t> column_at(const Table& table, std::string_view key) {
   const auto found = std::ranges::find(table.columns(), key, &Column::key);
   return found == table.columns().end() ? std::nullopt
@@ -40,12 +46,32 @@ std::string_view name_of(Evidence evidence) {
 Sheet::Sheet(std::vector<ColumnUse> own) : table_(columns(with_series(std::move(own)))) {}
 
 void Sheet::add(std::vector<Cell> cells, const Series& series) {
-  cells.insert(cells.end(), {series.name, name_of(series.evidence), series.provenance});
-  table_.add(std::move(cells));
-  std::string note = fmt::format("{}: {}, {}.", series.name, name_of(series.evidence), series.provenance);
-  if (std::ranges::find(notes_, note) == notes_.end()) {
-    notes_.push_back(std::move(note));
+  std::string provenance = series.provenance;
+  if (series.above > 0) {
+    provenance += fmt::format("; {}", interval_text(series));
   }
+  cells.insert(cells.end(), {series.name, name_of(series.evidence), provenance});
+  table_.add(std::move(cells));
+  const auto found =
+      std::ranges::find_if(told_, [&](const Told& told) { return told.series.name == series.name; });
+  if (found == told_.end()) {
+    told_.push_back({series});
+    return;
+  }
+  found->others += found->series.provenance == series.provenance ? 0 : 1;
+  found->series.below = std::max(found->series.below, series.below);
+  found->series.above = std::max(found->series.above, series.above);
+}
+
+std::vector<std::string> Sheet::notes() const {
+  std::vector<std::string> notes;
+  for (const auto& [series, others] : told_) {
+    std::string note = fmt::format("{}: {}, {}", series.name, name_of(series.evidence), series.provenance);
+    note += series.above > 0 ? fmt::format("; {} at the widest", interval_text(series)) : "";
+    note += others > 0 ? "; the data have that of each row" : "";
+    notes.push_back(note + ".");
+  }
+  return notes;
 }
 
 Table rows_with(const Table& table, std::string_view key, std::string_view value) {

@@ -25,6 +25,8 @@ struct Series {
   std::string name;
   Evidence evidence = Evidence::exact;
   std::string provenance;
+  double below = 0;  // of simulated times: how far the 90 % interval reaches below, as a share
+  double above = 0;
 };
 
 /// The rows of a figure of the paper: columns of its own, then series, evidence and provenance.
@@ -36,11 +38,17 @@ class Sheet {
   const Table& table() const { return table_; }
   bool empty() const { return table_.empty(); }
   /// One sentence for each series: "Eq. 2 as printed: exact theory, …".
-  const std::vector<std::string>& notes() const { return notes_; }
+  std::vector<std::string> notes() const;
 
  private:
+  /// A series, with the widest of its intervals, and how many provenances it has.
+  struct Told {
+    Series series;
+    std::int64_t others = 0;
+  };
+
   Table table_;
-  std::vector<std::string> notes_;
+  std::vector<Told> told_;
 };
 
 /// The rows whose text in the column `key` is `value`.

@@ -14,8 +14,6 @@
 namespace commlens::study {
 namespace {
 
-constexpr double k_percent = 100;
-
 void add_rows(std::vector<OpTotal>& totals, const std::vector<BreakdownRow>& rows, bool is_logged) {
   for (const BreakdownRow& row : rows) {
     auto found = std::ranges::find_if(totals, [&](const OpTotal& total) {
@@ -186,11 +184,9 @@ Series recorded_series(const Recording& recording) {
 Series simulated_series(const SimulatedJob& job) {
   const Estimate& seconds = job.simulation.seconds;
   return {fmt::format("simulated on {}", job.machine.title), Evidence::simulated,
-          fmt::format("on the machine file {} with {}; kernels: {}; the 90 % interval of an iteration is "
-                      "-{:.0f} to +{:.0f} %",
-                      job.machine.name, job.simulation.library, job.simulation.compute_provenance,
-                      k_percent * (1 - seconds.low / seconds.value),
-                      k_percent * (seconds.high / seconds.value - 1))};
+          fmt::format("on the machine file {} with {}; kernels: {}", job.machine.name, job.simulation.library,
+                      job.simulation.compute_provenance),
+          1 - seconds.low / seconds.value, seconds.high / seconds.value - 1};
 }
 
 Bytes fp16_bytes(double elements) { return {std::llround(elements) * size_of(DType::fp16)}; }

@@ -2,6 +2,8 @@
 #include "commlens/app/reproduce/takeaways.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -82,7 +84,7 @@ void add_small_messages(std::vector<Takeaway>& all, Study& study) {
                  verdict_of(share.calls > least_calls && share.bytes < most_bytes), golden_series(run)});
 }
 
-Bytes steady_wire(Study& study, const char* model, const char* framework, int zero, std::int64_t iteration) {
+Bytes wire_of(Study& study, const char* model, const char* framework, int zero, std::int64_t iteration) {
   const Result<Plan> plan = study.plan(model, framework, {.dp = k_study_ranks, .zero = zero});
   Bytes wire;
   if (plan) {
@@ -110,21 +112,25 @@ Takeaway half_more(const std::string& id, double ratio, const std::string& of, c
 }
 
 void add_zero3(std::vector<Takeaway>& all, Study& study) {
-  all.push_back(half_more("zero-3-theory",
-                          ratio_of(steady_wire(study, "1.3B", k_equations, 3, -1),
-                                   steady_wire(study, "1.3B", k_equations, 0, -1)),
-                          "Eq. 3 over Eq. 2", printed_series("Eqs 2 and 3")));
+  all.push_back(half_more(
+      "zero-3-theory",
+      ratio_of(wire_of(study, "1.3B", k_equations, 3, -1), wire_of(study, "1.3B", k_equations, 0, -1)),
+      "Eq. 3 over Eq. 2", printed_series("Eqs 2 and 3")));
+  all.push_back(
+      half_more("zero-3-first",
+                ratio_of(wire_of(study, "13B", k_deepspeed, 3, 0), wire_of(study, "13B", k_deepspeed, 0, -1)),
+                "13B in the first iteration, over DDP", deepspeed_series()));
   all.push_back(half_more(
       "zero-3-13B",
-      ratio_of(steady_wire(study, "13B", k_deepspeed, 3, -1), steady_wire(study, "13B", k_deepspeed, 0, -1)),
-      "13B, over DDP", deepspeed_series()));
+      ratio_of(wire_of(study, "13B", k_deepspeed, 3, -1), wire_of(study, "13B", k_deepspeed, 0, -1)),
+      "13B in later ones, where the last layers stay gathered, over DDP", deepspeed_series()));
   all.push_back(half_more(
       "zero-3-19M",
-      ratio_of(steady_wire(study, "19M", k_deepspeed, 3, -1), steady_wire(study, "19M", k_deepspeed, 0, -1)),
+      ratio_of(wire_of(study, "19M", k_deepspeed, 3, -1), wire_of(study, "19M", k_deepspeed, 0, -1)),
       "19M, whose parameters stay gathered from forward to backward, over DDP", deepspeed_series()));
   all.push_back(half_more(
       "zero-3-over-zero-1",
-      ratio_of(steady_wire(study, "13B", k_deepspeed, 3, -1), steady_wire(study, "13B", k_deepspeed, 1, -1)),
+      ratio_of(wire_of(study, "13B", k_deepspeed, 3, -1), wire_of(study, "13B", k_deepspeed, 1, -1)),
       "13B, over ZeRO-1, which all_reduces", deepspeed_series()));
   const Recording* const ddp = study.recording("zero-0");
   const Recording* const zero3 = study.recording("zero-3");

@@ -16,6 +16,7 @@
 #include <commlens/app/predict.hpp>
 #include <commlens/app/record.hpp>
 #include <commlens/app/report.hpp>
+#include <commlens/app/reproduce.hpp>
 #include <commlens/app/search_layouts.hpp>
 #include <commlens/app/simulate.hpp>
 #include <commlens/app/summarise.hpp>
@@ -116,6 +117,14 @@ void sweep_sizes() {
   expect(value_of(sweep(request), "sweep").rows.size() == 4, "two frameworks on two sizes are four rows");
 }
 
+void reproduce_paper(const std::string& work) {
+  commlens::ReproduceRequest request;
+  request.directory = work + "/paper";
+  request.effort = commlens::ReproduceRequest::Effort::none;
+  const auto paper = value_of(commlens::reproduce(request), "reproduce");
+  expect(paper.figures == 24 && paper.takeaways.rows().size() > 8, "all figures of the paper are made");
+}
+
 void time_collectives(const std::string& work) {
   const auto list = value_of(commlens::list_machines(), "list_machines");
   expect(list.machines.size() > 10, "machines are built in");
@@ -198,6 +207,7 @@ int main(int count, char** arguments) {
   read_trace(work);
   compare_and_report(work);
   sweep_sizes();
+  reproduce_paper(work);
   time_collectives(work);
   record_nothing(work);
   if (count > 2) {
