@@ -1,5 +1,6 @@
 # The page of `commlens report`: web/ is bundled with npm and embedded in commlens_report, behind
-# commlens/report/web_assets.hpp. Without npm, or where `npm ci` fails, reports have their tables only.
+# commlens/report/web_assets.hpp; the script of charts without a page is embedded in libcommlens-charts.so, behind
+# commlens/report/charts_script.hpp. Without npm, or where `npm ci` fails, reports have their tables only.
 
 option(COMMLENS_WEB "bundle the interactive page of the report; needs node and npm" ON)
 
@@ -13,6 +14,7 @@ if(COMMLENS_CORE_ONLY OR COMMLENS_SANITIZE)
 endif()
 set(web_work ${CMAKE_BINARY_DIR}/web)
 set(web_source ${CMAKE_BINARY_DIR}/generated/web_assets.cpp)
+set(charts_source ${CMAKE_BINARY_DIR}/generated/charts_script.cpp)
 set(web_npm "")
 if(COMMLENS_WEB AND NODE AND NPM)
   set(web_npm ${NPM})
@@ -28,9 +30,9 @@ file(GLOB_RECURSE web_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/web/src/*)
 list(APPEND web_files ${PROJECT_SOURCE_DIR}/web/package.json ${PROJECT_SOURCE_DIR}/web/package-lock.json
             ${PROJECT_SOURCE_DIR}/web/.npmrc ${PROJECT_SOURCE_DIR}/web/bundle.mjs)
 add_custom_command(
-  OUTPUT ${web_source}
+  OUTPUT ${web_source} ${charts_source}
   COMMAND ${CMAKE_COMMAND} -D SOURCE=${PROJECT_SOURCE_DIR}/web -D WORK=${web_work} -D OUTPUT=${web_source}
-          -D TOOLS=${web_tools} -D NPM=${web_npm}
+          -D CHARTS=${charts_source} -D TOOLS=${web_tools} -D NPM=${web_npm}
           -P ${CMAKE_CURRENT_LIST_DIR}/web_assets.cmake
   DEPENDS ${web_files} ${CMAKE_CURRENT_LIST_DIR}/web_assets.cmake
   COMMENT "Bundling the page of the report" VERBATIM)
@@ -38,5 +40,5 @@ add_custom_command(
 add_library(commlens_web STATIC ${web_source})
 target_link_libraries(commlens_web PRIVATE commlens_options)
 # Some compilers warn of literals above 64 KiB, though all take them.
-set_source_files_properties(${web_source} PROPERTIES COMPILE_OPTIONS -Wno-overlength-strings)
+set_source_files_properties(${web_source} ${charts_source} PROPERTIES COMPILE_OPTIONS -Wno-overlength-strings)
 set_target_properties(commlens_web PROPERTIES CXX_CLANG_TIDY "" UNITY_BUILD OFF)

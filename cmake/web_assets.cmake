@@ -1,6 +1,6 @@
 # cmake -P web_assets.cmake with SOURCE (the repository's web/), WORK (a folder of the build), OUTPUT (the C++ source to
-# write), TOOLS (whether the tools of the tests are wanted too) and, where npm is there, NPM: bundles the page in WORK and writes it as OUTPUT. Where that fails (no network for
-# the first `npm ci`, say) the report gets its tables only: OUTPUT then holds an empty script and the plain style
+# write), CHARTS (another, of the script of charts without a page), TOOLS (whether the tools of the tests are wanted too) and, where npm is there, NPM: bundles the page in WORK and writes it as OUTPUT. Where that fails (no network for
+# the first `npm ci`, say) the report gets its tables only: OUTPUT and CHARTS then hold empty scripts and the plain style
 # sheet, WORK/failed stands, and the build says so.
 cmake_minimum_required(VERSION 3.25)
 
@@ -55,6 +55,7 @@ endfunction()
 
 set(failure "")
 set(script "")
+set(charts "")
 set(style ${SOURCE}/src/report.css)
 if(NPM)
   copy_sources()
@@ -66,6 +67,7 @@ if(NPM)
                     "To try again, mend this and run cmake and the build once more:\n${failure}")
   else()
     set(script ${WORK}/dist/report.js)
+    set(charts ${WORK}/dist/charts.js)
     set(style ${WORK}/dist/report.css)
   endif()
 endif()
@@ -73,6 +75,10 @@ endif()
 set(script_literal "\"\"")
 if(script)
   literal(${script} script_literal)
+endif()
+set(charts_literal "\"\"")
+if(charts)
+  literal(${charts} charts_literal)
 endif()
 literal(${style} style_literal)
 file(WRITE ${OUTPUT} "#include \"commlens/report/web_assets.hpp\"
@@ -90,6 +96,20 @@ ${style_literal};
 std::string_view web_script() { return {k_script, sizeof(k_script) - 1}; }
 std::string_view web_style() { return {k_style, sizeof(k_style) - 1}; }
 bool has_web_script() { return !web_script().empty(); }
+
+}  // namespace commlens
+")
+file(WRITE ${CHARTS} "#include \"commlens/report/charts_script.hpp\"
+
+namespace commlens {
+namespace {
+
+constexpr char k_charts[] =
+${charts_literal};
+
+}  // namespace
+
+std::string_view charts_script() { return {k_charts, sizeof(k_charts) - 1}; }
 
 }  // namespace commlens
 ")

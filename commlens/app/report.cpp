@@ -19,6 +19,7 @@
 #include "commlens/report/documents/document_words.hpp"
 #include "commlens/report/figure_files.hpp"
 #include "commlens/report/html.hpp"
+#include "commlens/report/svg.hpp"
 #include "commlens/trace/json_text.hpp"
 
 namespace commlens {
@@ -76,11 +77,39 @@ std::string subtitle_of(const ReportMaterial& material) {
 std::vector<std::string> figure_files(const std::string& directory) {
   std::vector<std::string> files = {(std::filesystem::path(directory) / "index.json").string()};
   for (const FigureEntry& entry : figure_entries()) {
-    for (const std::string_view ending : {"json", "csv"}) {
+    for (const std::string_view ending : {"json", "csv", "svg"}) {
       files.push_back((std::filesystem::path(directory) / fmt::format("{}.{}", entry.id, ending)).string());
     }
   }
   return files;
+}
+
+/// The charts of the figures that have one. What cannot be drawn is a warning: the data are there.
+void write_charts(const std::filesystem::path& directory, const ReportPage& page, const Events& events) {
+  std::vector<const Figure*> drawn;
+  for (const MadeFigure& made : page.figures) {
+    if (made.figure && has_chart(*made.figure)) {
+      drawn.push_back(&*made.figure);
+    }
+  }
+  if (drawn.empty()) {
+    return;
+  }
+  const Result<SvgDrawer> drawer = SvgDrawer::open();
+  if (!drawer) {
+    events.warn(fmt::format("no SVG is written: {}", drawer.error().message));
+    return;
+  }
+  Task task(events, "drawing figures", static_cast<std::int64_t>(drawn.size()));
+  for (const Figure* const figure : drawn) {
+    const Result<std::string> svg = drawer->draw(*figure);
+    if (!svg) {
+      events.warn(fmt::format("no SVG is written of {}", svg.error().message));
+    } else if (!svg->empty()) {
+      write_file_atomically(directory / fmt::format("{}.svg", figure->id), *svg);
+    }
+    task.add(1);
+  }
 }
 
 }  // namespace
@@ -107,7 +136,7 @@ Result<ReportPage> report(const ReportRequest& request) {
   return page;
 }
 
-void write_figures(const std::string& directory, const ReportPage& page) {
+void write_figures(const std::string& directory, const ReportPage& page, const Events& events) {
   const std::filesystem::path target = directory;
   std::error_code status;
   std::filesystem::create_directories(target, status);
@@ -130,6 +159,7 @@ void write_figures(const std::string& directory, const ReportPage& page) {
     write_file_atomically(target / fmt::format("{}.json", made.entry->id), figure_json(*made.figure));
     write_file_atomically(target / fmt::format("{}.csv", made.entry->id), figure_csv(*made.figure));
   }
+  write_charts(target, page, events);
   write_file_atomically(target / "index.json", index.dump(1) + "\n");
 }
 

@@ -17,6 +17,7 @@
 #include "commlens/app/version.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/report/html.hpp"
+#include "commlens/report/svg.hpp"
 #include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
 
@@ -61,10 +62,11 @@ void make_directories(const fs::path& directory) {
 }
 
 Table takeaways_table(study::Study& made) {
-  Table table(columns({"name", Column{"what", "claim"}, Column{"required", "expected"},
-                       Column{"value", "found"}, "verdict", Column{"evidence", "evidence"}}));
+  Table table(columns({Column{.key = "name", .in_text = false}, "verdict", Column{"what", "claim"},
+                       Column{"value", "found"},
+                       Column{.key = "required", .title = "expected", .in_text = false}, "evidence"}));
   for (const study::Takeaway& takeaway : study::checked_takeaways(made)) {
-    table.add({takeaway.id, takeaway.claim, takeaway.expected, takeaway.found, name_of(takeaway.verdict),
+    table.add({takeaway.id, name_of(takeaway.verdict), takeaway.claim, takeaway.found, takeaway.expected,
                name_of(takeaway.series.evidence)});
   }
   return table;
@@ -134,11 +136,13 @@ class Reproduction {
 
   void write(Task& task, std::int64_t steps) {
     std::vector<study::MadeItem> items;
+    const Result<SvgDrawer> drawer = SvgDrawer::open();
+    result_.no_pictures = drawer ? "" : drawer.error().message;
     result_.figures = 0;
     result_.left_out.clear();
     for (const study::ItemEntry& entry : study::item_entries()) {
       items.push_back(study::made(entry, study_));
-      study::write_item(directory_, items.back());
+      study::write_item(directory_, items.back(), drawer ? &*drawer : nullptr);
       if (items.back().item) {
         ++result_.figures;
       } else {
@@ -164,14 +168,13 @@ class Reproduction {
 };
 
 std::string reproduction_text(const ReproduceResult& result, const TextStyle& style) {
-  Table table = result.takeaways;
-  table.remove({"name"});
-  std::string text = table.text(style);
+  std::string text = result.takeaways.text(style);
   text += fmt::format("{} of {} checks pass\n", with_verdict(result.takeaways, "PASS"),
                       result.takeaways.rows().size());
   for (const std::string& reason : result.left_out) {
     text += fmt::format("not shown: {}\n", reason);
   }
+  text += result.no_pictures.empty() ? "" : fmt::format("no SVG is written: {}\n", result.no_pictures);
   if (!result.not_recorded.empty()) {
     text += fmt::format("not recorded here: {} trainings; {}\n", result.not_recorded.size(),
                         result.not_recorded.front());
@@ -189,6 +192,7 @@ nlohmann::ordered_json reproduction_json(const ReproduceResult& result) {
   json["stopped"] = result.stopped;
   json["left_out"] = result.left_out;
   json["not_recorded"] = result.not_recorded;
+  json["no_pictures"] = result.no_pictures;
   json["takeaways"] = rows_json(result.takeaways);
   return json;
 }

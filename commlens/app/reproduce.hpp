@@ -29,6 +29,7 @@ struct ReproduceResult {
   std::int64_t figures = 0;               // that were made
   std::vector<std::string> left_out;      // "fig-5: why"
   std::vector<std::string> not_recorded;  // trainings that this machine could not do, and why
+  std::string no_pictures;                // why no SVG was written; empty: they were
   std::int64_t trainings = 0;             // that were done
   bool stopped = false;
   Table takeaways = Table({});  // claim, expected, found, verdict, evidence

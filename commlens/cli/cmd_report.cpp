@@ -53,7 +53,7 @@ Result<ExitCode> report_verb(Console& console, const ReportFlags& flags) {
     return tl::unexpected(page.error());
   }
   if (!flags.data.empty()) {
-    write_figures(flags.data, *page);
+    write_figures(flags.data, *page, events_of(console));
   }
   write_result(console, {.format = "table", .file = flags.file}, page->html);
   if (flags.file != "-") {
@@ -76,7 +76,7 @@ Action declare_report(CLI::App& verb) {
   verb.add_option("-o,--output", flags->file, "Write the page to this file; - is standard output")
       ->type_name("FILE")
       ->capture_default_str();
-  verb.add_option("--data", flags->data, "Write every figure as JSON and CSV into this directory")
+  verb.add_option("--data", flags->data, "Write every figure as JSON, CSV and SVG into this directory")
       ->type_name("DIR");
   verb.add_option("--title", flags->title, "Title of the page")->type_name("TEXT");
   verb.add_flag("--force", flags->force, "Overwrite a file that is no report");

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/modules.hpp"
+#include "commlens/base/test_support.hpp"
 #include "commlens/cli/test_support.hpp"
 #include "commlens/trace/test_support.hpp"
 
@@ -13,6 +15,7 @@ namespace commlens {
 namespace {
 
 using test_support::content_of;
+using test_support::ScopedVariable;
 using test_support::ScratchDirectory;
 
 using test_support::Outcome;
@@ -93,6 +96,39 @@ TEST_F(Report, WritesEveryFigureAsJsonAndCsv) {
   // 2 m (n-1)/n = 2048 bytes from each to the other.
   EXPECT_EQ(content_of(path("figures/matrix.csv")),
             "source_rank,destination_rank,wire_bytes_of_pair\n0,1,2048\n1,0,2048\n");
+}
+
+TEST_F(Report, WritesTheChartOfEachFigureThatHasOne) {
+  if (!module_file("libcommlens-charts.so")) {
+    GTEST_SKIP() << "built without Duktape";
+  }
+  page({written("calls.jsonl", k_calls), "--data", path("figures")});
+  for (const nlohmann::json& entry : figure("index")["figures"]) {
+    const std::string id = entry["id"];
+    const std::string file = path("figures/" + id + ".svg");
+    const bool has_chart = entry["kind"] != "table" && entry["rows"] > 0;
+    ASSERT_EQ(std::filesystem::exists(file), has_chart) << id;
+    if (has_chart) {
+      const std::string svg = content_of(file);
+      EXPECT_TRUE(svg.starts_with("<svg width=\"680\" ")) << id;
+      EXPECT_NE(svg.find(">" + figure(id)["title"].get<std::string>() + "</text>"), std::string::npos) << id;
+    }
+  }
+}
+
+TEST_F(Report, SaysOnceWhyItWritesNoCharts) {
+  std::filesystem::create_directory(path("modules"));
+  written("modules/libcommlens-charts.so", "no library");
+  const ScopedVariable modules("COMMLENS_MODULE_PATH", path("modules"));
+  const Outcome outcome =
+      report({written("calls.jsonl", k_calls), "-o", path("page.html"), "--data", path("figures")});
+  EXPECT_EQ(outcome.code, ExitCode::done);
+  const std::string expected =
+      "commlens: warning: no SVG is written: cannot load " + path("modules/libcommlens-charts.so");
+  EXPECT_TRUE(outcome.err.starts_with(expected)) << outcome.err;
+  EXPECT_EQ(outcome.err.find("no SVG", expected.size()), std::string::npos) << outcome.err;
+  EXPECT_TRUE(std::filesystem::exists(path("figures/matrix.json")));
+  EXPECT_FALSE(std::filesystem::exists(path("figures/matrix.svg")));
 }
 
 TEST_F(Report, OfAConfigurationPredictsIt) {

@@ -20,7 +20,8 @@ struct WaitedCall {
   std::int32_t peer = 0;  // group rank
   CommKind kind = CommKind::barrier;
   DType dtype = DType::uint8;
-  std::array<char, 2> unused{};
+  OtherCall other = OtherCall::none;
+  std::array<char, 1> unused{};
   std::array<char, k_tag_bytes> tag{};  // its beginning, ended by 0
 };
 

@@ -1,7 +1,6 @@
 #include "commlens/transport/call_watch.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,26 +8,11 @@
 #include "commlens/base/result.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/trace/clock.hpp"
-#include "commlens/transport/thread_exchange.hpp"
+#include "commlens/transport/call_check.hpp"
+#include "commlens/transport/watched_communicator.hpp"
 
 namespace commlens {
 namespace {
-
-/// Mixes numbers into a key (splitmix64); never 0.
-std::uint64_t mixed(std::uint64_t key, std::uint64_t number) {
-  std::uint64_t value = key + 0x9E3779B97F4A7C15U * (number + 1);
-  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;
-  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBU;
-  value ^= value >> 31U;
-  return value == 0 ? 1 : value;
-}
-
-/// The key of the sends, or of the recvs, from one rank of a group to another.
-std::uint64_t message_key(std::uint64_t group, GroupRank from, GroupRank to, CommKind side) {
-  return mixed(
-      mixed(mixed(group, static_cast<std::uint64_t>(from.value)), static_cast<std::uint64_t>(to.value)),
-      side == CommKind::send ? 1 : 2);
-}
 
 /// "ranks 0-3, 8": runs of neighbours, not too many.
 std::string ranks_text(const std::vector<Rank>& ranks) {
@@ -55,209 +39,7 @@ GroupRank place_of(const std::vector<Rank>& members, std::int64_t rank) {
   return {std::find(members.begin(), members.end(), Rank{rank}) - members.begin()};
 }
 
-std::int64_t rank_in(const Communicator& group) {
-  return group.members()[static_cast<std::size_t>(group.rank().value)].value;
-}
-
-WaitedCall waited_call(const CommCall& call, std::uint64_t group, std::int64_t number) {
-  WaitedCall waited{.group = group,
-                    .number = number,
-                    .input = call.input.value,
-                    .output = call.output.value,
-                    .peer = static_cast<std::int32_t>(call.peer.value),
-                    .kind = call.kind,
-                    .dtype = call.dtype};
-  const std::size_t bytes = std::min(call.tag.size(), waited.tag.size() - 1);
-  call.tag.copy(waited.tag.data(), bytes);  // a call without a tag has no data at all
-  return waited;
-}
-
-/// Publishes, during its lifetime, the call that a rank waits for.
-class Waits {
- public:
-  Waits(RankEntry& entry, const WaitedCall& call) : entry_(entry) {
-    entry_.wait_for(call, Clock::of_process().now_ns());
-  }
-  Waits(const Waits&) = delete;
-  Waits& operator=(const Waits&) = delete;
-  ~Waits() { entry_.stop_waiting(); }
-
- private:
-  RankEntry& entry_;
-};
-
 }  // namespace
-
-/// A group on the board.
-struct WatchedGroup {
-  std::uint64_t key = 0;
-  std::vector<const RankEntry*> entries;  // of the members
-
-  /// The time at which the last rank of a call issued it, as far as it is known.
-  std::int64_t last_issue_ns(std::uint64_t calls, std::int64_t number) const {
-    std::int64_t last = 0;
-    for (const RankEntry* const entry : entries) {
-      const GroupCalls* const made = entry->find(calls);
-      last = std::max(last, made == nullptr ? 0 : made->issue_of(number).value_or(0));
-    }
-    return last;
-  }
-};
-
-class WatchedWork final : public Work {
- public:
-  WatchedWork(std::unique_ptr<Work> work, std::shared_ptr<CallWatch> watch,
-              std::shared_ptr<const WatchedGroup> group, std::int64_t rank, const WaitedCall& call,
-              std::uint64_t others)
-      : work_(std::move(work)),
-        watch_(std::move(watch)),
-        group_(std::move(group)),
-        rank_(rank),
-        call_(call),
-        others_(others) {}
-
-  void wait() override {
-    if (work_ == nullptr) {
-      return;
-    }
-    RankEntry& entry = watch_->board_.entry(rank_);
-    const std::int64_t now_ns = Clock::of_process().now_ns();
-    {
-      const Waits waits(entry, call_);
-      work_->wait();
-    }
-    moved_ = work_->moved();
-    if (!work_->is_complete()) {
-      watch_->keep({.rank = rank_, .waiting = {call_, now_ns}, .work = std::move(work_)});
-    }
-  }
-
-  bool is_complete() override {
-    if (work_ != nullptr && !work_->is_complete()) {
-      return false;
-    }
-    if (work_ != nullptr) {
-      moved_ = work_->moved();
-    }
-    return true;
-  }
-
-  /// The transport may start the call before all ranks have issued it.
-  std::optional<MovedTimes> moved() const override {
-    if (!moved_) {
-      return std::nullopt;
-    }
-    const std::int64_t last_ns = group_->last_issue_ns(others_, call_.number);
-    return MovedTimes{std::min(std::max(moved_->started_ns, last_ns), moved_->finished_ns),
-                      moved_->finished_ns};
-  }
-
- private:
-  std::unique_ptr<Work> work_;  // null after it was moved to the watch
-  std::shared_ptr<CallWatch> watch_;
-  std::shared_ptr<const WatchedGroup> group_;
-  std::int64_t rank_;
-  WaitedCall call_;
-  std::uint64_t others_;  // key under which the other ranks of the call count it
-  std::optional<MovedTimes> moved_;
-};
-
-class WatchedCommunicator final : public Communicator {
- public:
-  WatchedCommunicator(std::unique_ptr<Communicator> communicator, std::shared_ptr<CallWatch> watch,
-                      std::uint64_t key, bool is_world)
-      : communicator_(std::move(communicator)),
-        watch_(std::move(watch)),
-        self_(rank_in(*communicator_)),
-        entry_(watch_->board_.entry(self_)),
-        calls_(entry_.find_or_add(key)),
-        is_world_(is_world) {
-    auto group = std::make_shared<WatchedGroup>(WatchedGroup{.key = key});
-    for (const Rank member : members()) {
-      group->entries.push_back(&watch_->board_.entry(member.value));
-    }
-    group_ = std::move(group);
-    watch_->add_group(key, members());
-    if (is_world_) {
-      watch_->add(*communicator_);
-    }
-  }
-  WatchedCommunicator(const WatchedCommunicator&) = delete;
-  WatchedCommunicator& operator=(const WatchedCommunicator&) = delete;
-  ~WatchedCommunicator() override {
-    if (is_world_) {
-      watch_->remove(*communicator_);
-    }
-  }
-
-  const std::vector<Rank>& members() const override { return communicator_->members(); }
-  GroupRank rank() const override { return communicator_->rank(); }
-  bool makes_progress() const override { return communicator_->makes_progress(); }
-  bool starting_pays() const override { return communicator_->starting_pays(); }
-
-  std::unique_ptr<Work> start(const CommCall& call) override {
-    const WaitedCall counted = count(call);
-    return std::make_unique<WatchedWork>(communicator_->start(call), watch_, group_, self_, counted,
-                                         key_of_others(call));
-  }
-
-  void run(const CommCall& call) override {
-    const Waits waits(entry_, count(call));
-    communicator_->run(call);
-  }
-
-  std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
-    const auto number = static_cast<std::uint64_t>(splits_++);
-    const std::uint64_t key_of_part = mixed(mixed(group_->key, number), static_cast<std::uint64_t>(color));
-    std::unique_ptr<Communicator> part;
-    {
-      const Waits waits(entry_, count({.kind = CommKind::barrier, .tag = "split"}));
-      part = communicator_->split(color, key);
-    }
-    return part == nullptr
-               ? nullptr
-               : std::make_unique<WatchedCommunicator>(std::move(part), watch_, key_of_part, false);
-  }
-
-  void abort(std::string_view reason) override { communicator_->abort(reason); }
-
- private:
-  WaitedCall count(const CommCall& call) {
-    GroupCalls* const calls = calls_of(call);
-    const std::int64_t number = calls == nullptr ? 0 : calls->made.load(std::memory_order_relaxed);
-    if (calls != nullptr) {
-      calls->add(Clock::of_process().now_ns());
-    }
-    return waited_call(call, group_->key, number);
-  }
-
-  GroupCalls* calls_of(const CommCall& call) {
-    if (!is_point_to_point(call.kind)) {
-      return calls_;
-    }
-    const bool sends = call.kind == CommKind::send;
-    return entry_.find_or_add(
-        message_key(group_->key, sends ? rank() : call.peer, sends ? call.peer : rank(), call.kind));
-  }
-
-  /// The key under which the other ranks of the call count it.
-  std::uint64_t key_of_others(const CommCall& call) const {
-    if (!is_point_to_point(call.kind)) {
-      return group_->key;
-    }
-    return call.kind == CommKind::send ? message_key(group_->key, rank(), call.peer, CommKind::recv)
-                                       : message_key(group_->key, call.peer, rank(), CommKind::send);
-  }
-
-  std::unique_ptr<Communicator> communicator_;
-  std::shared_ptr<CallWatch> watch_;
-  std::int64_t self_;
-  RankEntry& entry_;
-  GroupCalls* calls_;
-  bool is_world_;
-  std::shared_ptr<const WatchedGroup> group_;
-  std::int64_t splits_ = 0;
-};
 
 std::shared_ptr<CallWatch> CallWatch::make(CallBoard board, WatchOptions options) {
   return std::make_shared<CallWatch>(std::move(board), std::move(options));
@@ -282,7 +64,7 @@ CallWatch::~CallWatch() {
 }
 
 std::unique_ptr<Communicator> CallWatch::watched(std::unique_ptr<Communicator> world, std::uint64_t layer) {
-  return std::make_unique<WatchedCommunicator>(std::move(world), shared_from_this(), mixed(0, layer), true);
+  return watched_communicator(std::move(world), shared_from_this(), mixed_key(0, layer));
 }
 
 void CallWatch::add(Communicator& world) {
@@ -314,6 +96,11 @@ void CallWatch::keep(Unfinished call) {
   }
 }
 
+void CallWatch::set_rest(std::int64_t rank, std::vector<WaitedCall> calls) {
+  const std::lock_guard lock(mutex_);
+  rest_[rank] = std::move(calls);
+}
+
 void CallWatch::run() {
   using std::chrono::nanoseconds;
   constexpr nanoseconds k_longest = std::chrono::seconds(1);
@@ -341,7 +128,7 @@ void CallWatch::look() {
     const std::int64_t rank = rank_in(*world);
     const auto waiting = board_.entry(rank).waiting();
     if (waiting && is_late(*waiting)) {
-      return end_job(rank, *waiting);
+      return end_job(rank, hindered(rank, *waiting, rest_[rank]));
     }
   }
   std::erase_if(unfinished_, [](const Unfinished& call) {
@@ -353,9 +140,20 @@ void CallWatch::look() {
   });
   for (const Unfinished& call : unfinished_) {
     if (is_late(call.waiting)) {
-      return end_job(call.rank, call.waiting);
+      return end_job(call.rank, hindered(call.rank, call.waiting, call.rest));
     }
   }
+}
+
+/// Of calls that were issued as one, the first that some rank has not made.
+RankEntry::Waiting CallWatch::hindered(std::int64_t rank, const RankEntry::Waiting& first,
+                                       const std::vector<WaitedCall>& rest) const {
+  const auto is_missed = [&](const WaitedCall& call) { return !absent(rank, call).missing.empty(); };
+  if (is_missed(first.call)) {
+    return first;
+  }
+  const auto other = std::find_if(rest.begin(), rest.end(), is_missed);
+  return other == rest.end() ? first : RankEntry::Waiting{*other, first.from_ns};
 }
 
 void CallWatch::end_job(std::int64_t rank, const RankEntry::Waiting& waiting) {
@@ -379,7 +177,8 @@ std::string CallWatch::call_text(const WaitedCall& call) const {
                      .input = {call.input},
                      .output = {call.output},
                      .peer = {call.peer},
-                     .tag = call.tag.data()};
+                     .tag = call.tag.data(),
+                     .other = call.other};
   std::string text = to_text(described);
   if (call.kind == CommKind::barrier && !described.tag.empty()) {
     text = described.tag;  // not a call, e.g. a split

@@ -48,6 +48,7 @@ class CallWatch : public std::enable_shared_from_this<CallWatch> {
   struct Unfinished {
     std::int64_t rank = 0;
     RankEntry::Waiting waiting;
+    std::vector<WaitedCall> rest;  // issued as one with it
     std::unique_ptr<Work> work;
   };
 
@@ -55,8 +56,12 @@ class CallWatch : public std::enable_shared_from_this<CallWatch> {
   void remove(Communicator& world);
   void add_group(std::uint64_t key, const std::vector<Rank>& members);
   void keep(Unfinished call);
+  /// What a rank waits for besides the call on the board: calls that were issued as one.
+  void set_rest(std::int64_t rank, std::vector<WaitedCall> calls);
   void run();
   void look();
+  RankEntry::Waiting hindered(std::int64_t rank, const RankEntry::Waiting& first,
+                              const std::vector<WaitedCall>& rest) const;
   void end_job(std::int64_t rank, const RankEntry::Waiting& waiting);
   std::string reason_of(std::int64_t rank, const RankEntry::Waiting& waiting) const;
   struct Absent {
@@ -75,6 +80,7 @@ class CallWatch : public std::enable_shared_from_this<CallWatch> {
   bool is_over_ = false;
   std::vector<Communicator*> worlds_;  // of the ranks of this process
   std::map<std::uint64_t, std::vector<Rank>> groups_;
+  std::map<std::int64_t, std::vector<WaitedCall>> rest_;  // by rank
   std::vector<Unfinished> unfinished_;
   std::string ended_for_;  // the reason, once a rank has waited too long
   std::int64_t ended_rank_ = 0;

@@ -249,6 +249,64 @@ TEST(CallWatch, DataDoNotMoveBeforeTheLastRankHasIssuedTheCall) {
   });
 }
 
+TEST(CallWatch, NamesTheCallThatIsMissedOfThoseIssuedAsOne) {
+  std::latch freed(1);
+  const std::string reason = reason_of(2, [&](Communicator& world) {
+    const bool waits = world.rank() == GroupRank{0};
+    std::vector<float> sent(3);
+    std::vector<float> received(3);
+    CommCall send = call_of(CommKind::send, sent, "there");
+    send.output = {0};
+    CommCall recv = call_of(CommKind::recv, received, "back");
+    recv.input = {0};
+    send.peer = recv.peer = GroupRank{waits ? 1 : 0};
+    if (!waits) {
+      world.run(recv);
+      freed.wait();  // does not send anything back
+      return;
+    }
+    try {
+      const std::vector<CommCall> calls{send, recv};
+      world.start_group(calls)->wait();
+    } catch (const SystemError&) {
+      freed.count_down();
+      throw;
+    }
+  });
+  EXPECT_NE(
+      reason.find("waited 300 ms for recv of 3 fp32 \"back\" from rank 1, call 1 of ranks 0-1; missing: "
+                  "rank 1"),
+      std::string::npos)
+      << reason;
+}
+
+TEST(CallWatch, NamesAGather) {
+  std::latch freed(1);
+  const std::string reason = reason_of(2, [&](Communicator& world) {
+    if (world.rank() == GroupRank{1}) {
+      freed.wait();
+      return;
+    }
+    float part = 1;
+    std::vector<float> whole(2);
+    try {
+      world.run({.kind = CommKind::other,
+                 .dtype = DType::fp32,
+                 .input_buffer = &part,
+                 .output_buffer = whole.data(),
+                 .input = {1},
+                 .output = {2},
+                 .other = OtherCall::gather});
+    } catch (const SystemError&) {
+      freed.count_down();
+      throw;
+    }
+  });
+  EXPECT_NE(reason.find("waited 300 ms for gather of 1 fp32 (root 0), call 1 of ranks 0-1; missing: rank 1"),
+            std::string::npos)
+      << reason;
+}
+
 TEST(CallBoard, KeepsTheLastIssuesOfAGroup) {
   GroupCalls calls;
   EXPECT_FALSE(calls.issue_of(0).has_value());

@@ -2,56 +2,22 @@
 #include "commlens/transport/comm_mpi_calls.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
+#include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "commlens/transport/reduce_kernels.hpp"
+#include "commlens/transport/call_check.hpp"
 
 namespace commlens {
 namespace {
 
 constexpr int k_message_tag = 0;  // of send and recv
-constexpr int k_part_tag = 1;     // of the parts of an all_to_all
-
-/// An MPI_User_function. MPI combines pairs of messages, so each of its sums of two-byte floats is rounded.
-template <DType Type, ReduceOp Reduction>
-void combine_pairs(void* input, void* inout, int* count, MPI_Datatype* /*type*/) {
-  const std::array<const std::byte*, 2> inputs{static_cast<const std::byte*>(input),
-                                               static_cast<const std::byte*>(inout)};
-  const std::array<std::byte*, 1> outputs{static_cast<std::byte*>(inout)};
-  combine(Type, Reduction, inputs, outputs, {.count = *count});
-}
-
-/// Two-byte floats are sent as integers; MpiJob::op has their type.
-MPI_Datatype mpi_type(DType type) {
-  switch (type) {
-    case DType::fp64:
-      return MPI_DOUBLE;
-    case DType::fp32:
-      return MPI_FLOAT;
-    case DType::fp16:
-    case DType::bf16:
-      return MPI_UINT16_T;
-    case DType::int64:
-      return MPI_INT64_T;
-    case DType::int32:
-      return MPI_INT32_T;
-    case DType::int16:
-      return MPI_INT16_T;
-    case DType::int8:
-      return MPI_INT8_T;
-    case DType::fp8:
-    case DType::boolean:
-    case DType::uint8:
-      return MPI_UINT8_T;
-  }
-  return MPI_DATATYPE_NULL;
-}
+constexpr int k_part_tag = 1;     // of the parts of an all_to_all, gather or scatter
 
 // Open MPI's nonblocking all_reduce in place reduces to one rank and broadcasts from it (coll/libnbc,
 // nbc_iallreduce.c), which sends log2(n) messages of the whole from one rank. Out of place it takes a ring
@@ -92,6 +58,21 @@ class Issue {
   }
 
   void issue() {
+    throw_fault_of(call_, GroupRank{rank_}, ranks_);
+    issue_valid();
+    const bool has_result = call_.kind != CommKind::reduce || rank_ == peer_;
+    if (call_.reduction != ReduceOp::avg || !is_reducing(call_.kind) || !has_result) {
+      return;
+    }
+    if (work_ == nullptr) {
+      average(call_.dtype, call_.output_buffer, call_.output, ranks_);
+    } else {
+      work_->average_when_complete(call_.dtype, call_.output_buffer, call_.output, ranks_);
+    }
+  }
+
+ private:
+  void issue_valid() {
     switch (call_.kind) {
       case CommKind::all_reduce:
         return all_reduce();
@@ -117,11 +98,10 @@ class Issue {
             "MPI_Barrier", [&] { return MPI_Barrier(comm_); },
             [&](MPI_Request* made) { return MPI_Ibarrier(comm_, made); });
       case CommKind::other:
-        throw SystemError("a communicator cannot make a call of kind other");
+        return call_.other == OtherCall::gather ? gather() : scatter();
     }
   }
 
- private:
   template <typename Blocking, typename Nonblocking>
   void make(const char* function, const Blocking& blocking, const Nonblocking& nonblocking) {
     if (work_ == nullptr) {
@@ -150,6 +130,57 @@ class Issue {
       body(offset, static_cast<int>(count));
       offset += count;
     } while (offset < elements);
+  }
+
+  /// Elements of a buffer.
+  struct Part {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+  /// The part of `rank`; `equal` is the size of each if there is no table of sizes.
+  static Part part_of(std::span<const Elements> parts, std::int64_t equal, int rank) {
+    if (parts.empty()) {
+      return {rank * equal, equal};
+    }
+    Part part;
+    for (int before = 0; before < rank; ++before) {
+      part.first += parts[static_cast<std::size_t>(before)].value;
+    }
+    part.count = parts[static_cast<std::size_t>(rank)].value;
+    return part;
+  }
+
+  /// Counts as MPI takes them, which live until the call is complete.
+  const int* counts_of(std::span<const Elements> parts) {
+    std::vector<int> counts;
+    for (const Elements part : parts) {
+      counts.push_back(static_cast<int>(part.value));
+    }
+    return kept(std::move(counts));
+  }
+  const int* places_of(std::span<const Elements> parts) {
+    std::vector<int> places;
+    int place = 0;
+    for (const Elements part : parts) {
+      places.push_back(place);
+      place += static_cast<int>(part.value);
+    }
+    return kept(std::move(places));
+  }
+  const int* kept(std::vector<int> numbers) {
+    return work_ == nullptr ? numbers_.emplace_back(std::move(numbers)).data()
+                            : work_->keep(std::move(numbers));
+  }
+
+  /// Messages of one collective call: all at once, or ranks would wait for each other.
+  template <typename Body>
+  void at_once(const Body& body) {
+    MpiWork messages(nullptr);
+    MpiWork* const whole = work_;
+    work_ = whole == nullptr ? &messages : whole;
+    body();
+    work_ = whole;
+    messages.wait();
   }
 
   /// The input of an all_reduce in place: the output itself, or a copy where MPI is better with one.
@@ -204,15 +235,23 @@ class Issue {
   }
 
   void reduce_scatter() {
-    const std::int64_t shard = call_.output.value;
-    if (!fits(call_.input)) {  // MPI_Reduce_scatter_block takes the whole only, and counts it in int
+    if (!fits(call_.input)) {  // MPI takes the whole only, and counts it in int
       for (int root = 0; root < ranks_; ++root) {
-        reduce(root * shard, 0, shard, root);
+        const Part part = part_of(call_.input_parts, call_.output.value, root);
+        reduce(part.first, 0, part.count, root);
       }
       return;
     }
     const auto op = job_.operations.op(call_.dtype, call_.reduction);
-    const auto count = static_cast<int>(shard);
+    if (!call_.input_parts.empty()) {
+      const int* const counts = counts_of(call_.input_parts);
+      return make(
+          "MPI_Reduce_scatter", [&] { return MPI_Reduce_scatter(in(0), out(0), counts, type_, op, comm_); },
+          [&](MPI_Request* made) {
+            return MPI_Ireduce_scatter(in(0), out(0), counts, type_, op, comm_, made);
+          });
+    }
+    const auto count = static_cast<int>(call_.output.value);
     make(
         "MPI_Reduce_scatter_block",
         [&] {
@@ -239,42 +278,133 @@ class Issue {
 
   void all_gather() {
     const std::int64_t shard = call_.input.value;
-    if (fits(call_.output)) {
-      const int count = static_cast<int>(shard);
+    if (!fits(call_.output)) {
+      copy_own_part(in(0), out(part_of(call_.output_parts, shard, rank_).first), call_.input * call_.dtype);
+      for (int root = 0; root < ranks_; ++root) {
+        const Part part = part_of(call_.output_parts, shard, root);
+        broadcast(part.first, part.count, root);
+      }
+      return;
+    }
+    const int count = static_cast<int>(shard);
+    if (!call_.output_parts.empty()) {
+      const int* const counts = counts_of(call_.output_parts);
+      const int* const places = places_of(call_.output_parts);
       return make(
-          "MPI_Allgather", [&] { return MPI_Allgather(in(0), count, type_, out(0), count, type_, comm_); },
+          "MPI_Allgatherv",
+          [&] { return MPI_Allgatherv(in(0), count, type_, out(0), counts, places, type_, comm_); },
           [&](MPI_Request* made) {
-            return MPI_Iallgather(in(0), count, type_, out(0), count, type_, comm_, made);
+            return MPI_Iallgatherv(in(0), count, type_, out(0), counts, places, type_, comm_, made);
           });
     }
-    copy_own_part(in(0), out(rank_ * shard), call_.input * call_.dtype);
-    for (int root = 0; root < ranks_; ++root) {
-      broadcast(root * shard, shard, root);
-    }
+    make(
+        "MPI_Allgather", [&] { return MPI_Allgather(in(0), count, type_, out(0), count, type_, comm_); },
+        [&](MPI_Request* made) {
+          return MPI_Iallgather(in(0), count, type_, out(0), count, type_, comm_, made);
+        });
   }
 
   void all_to_all() {
-    const std::int64_t part = call_.input.value / ranks_;
-    if (fits(call_.input)) {
+    if (has_parts(call_)) {
+      return all_to_all_of_unequal_parts();
+    }
+    if (!fits(call_.input)) {
+      return all_to_all_by_messages();
+    }
+    const int count = static_cast<int>(call_.input.value / ranks_);
+    make(
+        "MPI_Alltoall", [&] { return MPI_Alltoall(in(0), count, type_, out(0), count, type_, comm_); },
+        [&](MPI_Request* made) {
+          return MPI_Ialltoall(in(0), count, type_, out(0), count, type_, comm_, made);
+        });
+  }
+
+  /// Each rank knows its own sizes only, and all must make the same MPI call. So it is not the size that
+  /// decides, but whether smaller pieces were asked for.
+  void all_to_all_of_unequal_parts() {
+    if (job_.piece < k_largest_piece) {
+      return all_to_all_by_messages();
+    }
+    constexpr Bytes k_counted{std::numeric_limits<int>::max()};
+    if (std::max(call_.input, call_.output) * call_.dtype > k_counted) {
+      throw SystemError(
+          fmt::format("{}: MPI counts up to 2 GiB of a rank's parts in one call; with "
+                      "COMMLENS_MPI_PIECE=512MiB they are moved one by one",
+                      to_text(call_)));
+    }
+    const int* const sent = counts_of(call_.input_parts);
+    const int* const from = places_of(call_.input_parts);
+    const int* const received = counts_of(call_.output_parts);
+    const int* const to = places_of(call_.output_parts);
+    make(
+        "MPI_Alltoallv",
+        [&] { return MPI_Alltoallv(in(0), sent, from, type_, out(0), received, to, type_, comm_); },
+        [&](MPI_Request* made) {
+          return MPI_Ialltoallv(in(0), sent, from, type_, out(0), received, to, type_, comm_, made);
+        });
+  }
+
+  void all_to_all_by_messages() {
+    const auto sent = [&](int rank) { return part_of(call_.input_parts, call_.input.value / ranks_, rank); };
+    const auto received = [&](int rank) {
+      return part_of(call_.output_parts, call_.output.value / ranks_, rank);
+    };
+    at_once([&] {
+      copy_own_part(in(sent(rank_).first), out(received(rank_).first),
+                    Elements{sent(rank_).count} * call_.dtype);
+      for (int distance = 1; distance < ranks_; ++distance) {
+        const int source = (rank_ - distance + ranks_) % ranks_;
+        const int destination = (rank_ + distance) % ranks_;
+        recv(received(source).first, received(source).count, source, k_part_tag);
+        send(sent(destination).first, sent(destination).count, destination, k_part_tag);
+      }
+    });
+  }
+
+  void gather() {
+    const std::int64_t part = call_.input.value;
+    if (fits({part * ranks_})) {
       const int count = static_cast<int>(part);
       return make(
-          "MPI_Alltoall", [&] { return MPI_Alltoall(in(0), count, type_, out(0), count, type_, comm_); },
+          "MPI_Gather", [&] { return MPI_Gather(in(0), count, type_, out(0), count, type_, peer_, comm_); },
           [&](MPI_Request* made) {
-            return MPI_Ialltoall(in(0), count, type_, out(0), count, type_, comm_, made);
+            return MPI_Igather(in(0), count, type_, out(0), count, type_, peer_, comm_, made);
           });
     }
-    MpiWork messages(nullptr);  // all at once, or ranks would wait for each other
-    MpiWork* const whole = work_;
-    work_ = whole == nullptr ? &messages : whole;
-    copy_own_part(in(rank_ * part), out(rank_ * part), Elements{part} * call_.dtype);
-    for (int distance = 1; distance < ranks_; ++distance) {
-      const int source = (rank_ - distance + ranks_) % ranks_;
-      const int destination = (rank_ + distance) % ranks_;
-      recv(source * part, part, source, k_part_tag);
-      send(destination * part, part, destination, k_part_tag);
+    at_once([&] {
+      if (rank_ != peer_) {
+        return send(0, part, peer_, k_part_tag);
+      }
+      copy_own_part(in(0), out(rank_ * part), Elements{part} * call_.dtype);
+      for (int source = 0; source < ranks_; ++source) {
+        if (source != rank_) {
+          recv(source * part, part, source, k_part_tag);
+        }
+      }
+    });
+  }
+
+  void scatter() {
+    const std::int64_t part = call_.output.value;
+    if (fits({part * ranks_})) {
+      const int count = static_cast<int>(part);
+      return make(
+          "MPI_Scatter", [&] { return MPI_Scatter(in(0), count, type_, out(0), count, type_, peer_, comm_); },
+          [&](MPI_Request* made) {
+            return MPI_Iscatter(in(0), count, type_, out(0), count, type_, peer_, comm_, made);
+          });
     }
-    work_ = whole;
-    messages.wait();
+    at_once([&] {
+      if (rank_ != peer_) {
+        return recv(0, part, peer_, k_part_tag);
+      }
+      copy_own_part(in(rank_ * part), out(0), Elements{part} * call_.dtype);
+      for (int destination = 0; destination < ranks_; ++destination) {
+        if (destination != rank_) {
+          send(destination * part, part, destination, k_part_tag);
+        }
+      }
+    });
   }
 
   /// `elements` from `first` of the output, which at the root holds them.
@@ -322,57 +452,10 @@ class Issue {
   MpiWork* work_;
   int ranks_ = 1;
   int rank_ = 0;
+  std::vector<std::vector<int>> numbers_;  // of blocking calls; nonblocking ones keep theirs in work_
 };
 
 }  // namespace
-
-template <DType Type>
-MpiOperations::Pair MpiOperations::own() {
-  Pair pair;
-  mpi_check(MPI_Op_create(&combine_pairs<Type, ReduceOp::sum>, 1, &pair.sum), "MPI_Op_create");
-  mpi_check(MPI_Op_create(&combine_pairs<Type, ReduceOp::max>, 1, &pair.max), "MPI_Op_create");
-  return pair;
-}
-
-MpiOperations MpiOperations::made() {
-  MpiOperations operations;
-  operations.fp16_ = own<DType::fp16>();
-  operations.bf16_ = own<DType::bf16>();
-  operations.int16_ = own<DType::int16>();
-  operations.int8_ = own<DType::int8>();
-  operations.uint8_ = own<DType::uint8>();
-  return operations;
-}
-
-MPI_Op MpiOperations::op(DType type, ReduceOp reduction) const {
-  if (!can_combine(type)) {
-    throw SystemError(fmt::format("MPI cannot add or compare {}", name_of(type)));
-  }
-  return reduction == ReduceOp::sum ? of(type).sum : of(type).max;
-}
-
-const MpiOperations::Pair& MpiOperations::of(DType type) const {
-  switch (type) {
-    case DType::fp16:
-      return fp16_;
-    case DType::bf16:
-      return bf16_;
-    case DType::int16:
-      return int16_;
-    case DType::int8:
-      return int8_;
-    case DType::uint8:
-      return uint8_;
-    case DType::fp64:
-    case DType::fp32:
-    case DType::fp8:
-    case DType::boolean:
-    case DType::int64:
-    case DType::int32:
-      break;
-  }
-  return plain_;
-}
 
 std::unique_ptr<Work> start_mpi_call(const MpiJob& job, MPI_Comm comm, const CommCall& call) {
   auto work = std::make_unique<MpiWork>(job.progress.get());

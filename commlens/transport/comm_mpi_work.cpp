@@ -9,6 +9,7 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/trace/clock.hpp"
+#include "commlens/transport/comm_mpi_operations.hpp"
 
 namespace commlens {
 
@@ -60,6 +61,12 @@ char* MpiWork::keep(MpiBuffers& buffers, std::size_t bytes) {
   buffers_ = &buffers;
   copy_ = buffers.take(bytes);
   return copy_.data();
+}
+
+const int* MpiWork::keep(std::vector<int> counts) { return counts_.emplace_back(std::move(counts)).data(); }
+
+void MpiWork::average_when_complete(DType type, void* output, Elements count, std::int64_t ranks) {
+  averaged_ = Sums{type, output, count, ranks};
 }
 
 void MpiWork::issued() {
@@ -132,6 +139,9 @@ void MpiWork::finish() {
     return;
   }
   is_complete_ = true;
+  if (averaged_) {
+    average(averaged_->type, averaged_->output, averaged_->count, averaged_->ranks);
+  }
   finished_ns_ = Clock::of_process().now_ns();
   if (buffers_ != nullptr) {
     buffers_->give_back(std::move(copy_));

@@ -11,6 +11,7 @@
 
 #include <mpi.h>
 
+#include "commlens/base/dtype.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/transport/communicator.hpp"
 
@@ -58,6 +59,10 @@ class MpiWork final : public Work {
   Pending& add(const char* function) { return pending_.emplace_back(Pending{.function = function}); }
   /// A copy of the input that lives until the call is complete.
   char* keep(MpiBuffers& buffers, std::size_t bytes);
+  /// Counts that MPI reads until the call is complete.
+  const int* keep(std::vector<int> counts);
+  /// The sums in `output` become averages over `ranks` when the call is complete.
+  void average_when_complete(DType type, void* output, Elements count, std::int64_t ranks);
   /// All MPI calls have been made.
   void issued();
 
@@ -75,6 +80,14 @@ class MpiWork final : public Work {
   // Without progress in the background, data start to move when the rank first queries the call.
   std::int64_t started_ns_ = 0;
   std::int64_t finished_ns_ = 0;
+  struct Sums {
+    DType type = DType::fp32;
+    void* output = nullptr;
+    Elements count;
+    std::int64_t ranks = 1;
+  };
+  std::optional<Sums> averaged_;
+  std::vector<std::vector<int>> counts_;
   MpiBuffers* buffers_ = nullptr;
   MpiBuffers::Memory copy_;
 };

@@ -1,176 +1,20 @@
 // Written against the interface of NCCL 2.x; docs/results/nccl.md says what was run on a GPU.
-#include <algorithm>
-#include <atomic>
-#include <exception>
-#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "commlens/transport/call_check.hpp"
 #include "commlens/transport/nccl_api.hpp"
+#include "commlens/transport/nccl_handle.hpp"
 #include "commlens/transport/nccl_world.hpp"
 
 namespace commlens {
 namespace {
-
-class NcclHandle;
-
-/// The end of the job for all NCCL communicators of the process: a rank that waits for a lost one is only
-/// freed by aborting its own communicator.
-class JobEnd {
- public:
-  void add(NcclHandle* handle);
-  void remove(NcclHandle* handle);
-  /// The first reason counts.
-  void end(std::string_view reason);
-  void throw_if_ended();
-
- private:
-  std::mutex mutex_;
-  std::vector<NcclHandle*> handles_;
-  std::optional<std::string> reason_;
-};
-
-JobEnd& job_end() {
-  static JobEnd end;
-  return end;
-}
-
-/// What a communicator and its works own on the device.
-class NcclHandle {
- public:
-  NcclHandle(const NcclApi& api, int device) : api_(api), device_(device) {
-    use_device();
-    gpu(api_.stream_create(&stream_, k_stream_non_blocking), "creating a stream");
-    gpu(api_.event_create(&ready_, k_event_without_timing), "creating an event");
-    gpu(api_.allocate(&cell_, sizeof(std::int32_t)), "allocating memory");
-    job_end().add(this);
-  }
-  NcclHandle(const NcclHandle&) = delete;
-  NcclHandle& operator=(const NcclHandle&) = delete;
-
-  ~NcclHandle() {
-    if (std::uncaught_exceptions() > 0) {
-      // Destroying it would wait for calls of other ranks, which wait for calls that this rank no longer
-      // makes.
-      job_end().end("another rank of this process has failed");
-    }
-    job_end().remove(this);
-    api_.set_device(device_);
-    if (NcclComm comm = comm_.exchange(nullptr); comm != nullptr) {
-      api_.comm_destroy(comm);
-    }
-    api_.free(cell_);
-    api_.event_destroy(ready_);
-    api_.stream_destroy(stream_);
-  }
-
-  const NcclApi& api() const { return api_; }
-  NcclStream stream() const { return stream_; }
-  void* cell() const { return cell_; }
-  int device() const { return device_; }
-
-  /// Autograd calls from its own threads, whose current device differs.
-  void use_device() const { gpu(api_.set_device(device_), "choosing the device"); }
-
-  void connect(int ranks, const NcclUniqueId& id, int rank) {
-    NcclComm comm = nullptr;
-    nccl(api_.comm_init_rank(&comm, ranks, id, rank), "ncclCommInitRank");
-    comm_ = comm;
-  }
-
-  /// The communicator, unless the job has ended.
-  NcclComm comm() const {
-    job_end().throw_if_ended();
-    NcclComm comm = comm_;
-    if (comm == nullptr) {
-      throw SystemError("this NCCL communicator is closed");
-    }
-    return comm;
-  }
-
-  /// Frees threads that are inside a call of the communicator or wait for one. NCCL allows this concurrently
-  /// with calls of other threads.
-  void abort() {
-    const std::lock_guard lock(mutex_);
-    if (NcclComm comm = comm_.exchange(nullptr); comm != nullptr) {
-      api_.comm_abort(comm);
-    }
-  }
-
-  /// Throws an asynchronous error of the communicator (a lost peer, a device error).
-  void throw_async_error() {
-    job_end().throw_if_ended();
-    int query = k_nccl_success;
-    int error = k_nccl_success;
-    {
-      const std::lock_guard lock(mutex_);  // not held while throwing: JobEnd takes it under its own
-      if (comm_ != nullptr) {
-        query = api_.comm_get_async_error(comm_, &error);
-      }
-    }
-    nccl(query, "ncclCommGetAsyncError");
-    nccl(error == k_nccl_in_progress ? k_nccl_success : error, "an NCCL call under way");
-  }
-
-  /// Orders the work of the default stream so far before the next work of the communicator's stream.
-  void follow_default_stream() const {
-    gpu(api_.event_record(ready_, nullptr), "recording an event");
-    gpu(api_.stream_wait_event(stream_, ready_, 0), "waiting for an event");
-  }
-
-  void gpu(int error, const char* what) const {
-    if (error != k_gpu_success) {
-      throw SystemError(fmt::format("{} failed: {}", what, api_.gpu_error_string(error)));
-    }
-  }
-
-  void nccl(int error, const char* what) const {
-    if (error != k_nccl_success) {
-      job_end().throw_if_ended();  // then this error is a consequence of the end
-      throw SystemError(fmt::format("{} failed: {} ({})", what, api_.get_error_string(error), api_.name));
-    }
-  }
-
- private:
-  const NcclApi& api_;
-  int device_;
-  std::mutex mutex_;  // abort against the query of asynchronous errors
-  std::atomic<NcclComm> comm_ = nullptr;
-  NcclStream stream_ = nullptr;
-  NcclEvent ready_ = nullptr;
-  void* cell_ = nullptr;  // device memory of one int32, for barriers
-};
-
-void JobEnd::add(NcclHandle* handle) {
-  const std::lock_guard lock(mutex_);
-  handles_.push_back(handle);
-}
-
-void JobEnd::remove(NcclHandle* handle) {
-  const std::lock_guard lock(mutex_);
-  std::erase(handles_, handle);
-}
-
-void JobEnd::end(std::string_view reason) {
-  const std::lock_guard lock(mutex_);
-  if (!reason_) {
-    reason_ = reason;
-  }
-  for (NcclHandle* handle : handles_) {
-    handle->abort();
-  }
-}
-
-void JobEnd::throw_if_ended() {
-  const std::lock_guard lock(mutex_);
-  if (reason_) {
-    throw SystemError(*reason_);
-  }
-}
 
 class NcclWork final : public Work {
  public:
@@ -250,40 +94,57 @@ std::unique_ptr<Communicator> connected(const NcclApi& api, int device, Communic
 /// One call that is enqueued on the handle's stream.
 class Issue {
  public:
-  Issue(const NcclHandle& handle, const CommCall& call, std::int64_t ranks)
-      : api_(handle.api()), handle_(handle), comm_(handle.comm()), call_(call), ranks_(ranks) {}
+  Issue(const NcclHandle& handle, const CommCall& call, GroupRank self, std::int64_t ranks)
+      : api_(handle.api()),
+        handle_(handle),
+        comm_(handle.comm()),
+        call_(call),
+        self_(static_cast<int>(self.value)),
+        ranks_(static_cast<int>(ranks)),
+        peer_(static_cast<int>(call.peer.value)) {}
 
+  /// Throws SystemError unless the call is valid and this NCCL can make it.
+  void check_call() const {
+    throw_fault_of(call_, GroupRank{self_}, ranks_);
+    if (!is_reducing(call_.kind)) {
+      return;
+    }
+    static_cast<void>(type());
+    if (call_.reduction == ReduceOp::avg && api_.version < k_nccl_version_of_avg) {
+      throw SystemError(
+          fmt::format("{}: {} has no averages; version 2.10 or later is needed", to_text(call_), api_.name));
+    }
+  }
+
+  /// After check_call().
   void issue() const {
-    const int peer = static_cast<int>(call_.peer.value);
     switch (call_.kind) {
       case CommKind::all_reduce:
         check(api_.all_reduce(in(), out(), count(call_.input), type(), op(), comm_, stream()),
               "ncclAllReduce");
         return;
       case CommKind::reduce_scatter:
-        check(api_.reduce_scatter(in(), out(), count(call_.output), type(), op(), comm_, stream()),
-              "ncclReduceScatter");
+        reduce_scatter();
         return;
       case CommKind::reduce:
-        check(api_.reduce(in(), out(), count(call_.input), type(), op(), peer, comm_, stream()),
+        check(api_.reduce(in(), out(), count(call_.input), type(), op(), peer_, comm_, stream()),
               "ncclReduce");
         return;
       case CommKind::all_gather:
-        check(api_.all_gather(in(), out(), bytes(call_.input), NcclType::uint8, comm_, stream()),
-              "ncclAllGather");
+        all_gather();
         return;
       case CommKind::broadcast:
-        check(api_.broadcast(in(), out(), bytes(call_.output), NcclType::uint8, peer, comm_, stream()),
+        check(api_.broadcast(in(), out(), bytes(call_.output), NcclType::uint8, peer_, comm_, stream()),
               "ncclBroadcast");
         return;
       case CommKind::send:
-        check(api_.send(in(), bytes(call_.input), NcclType::uint8, peer, comm_, stream()), "ncclSend");
+        send({}, call_.input, peer_);
         return;
       case CommKind::recv:
-        check(api_.recv(out(), bytes(call_.output), NcclType::uint8, peer, comm_, stream()), "ncclRecv");
+        recv({}, call_.output, peer_);
         return;
       case CommKind::all_to_all:
-        all_to_all();
+        as_one([&] { all_to_all(); });
         return;
       case CommKind::barrier:
         check(api_.all_reduce(handle_.cell(), handle_.cell(), 1, NcclType::int32, NcclReduction::sum, comm_,
@@ -291,30 +152,114 @@ class Issue {
               "ncclAllReduce of a barrier");
         return;
       case CommKind::other:
-        throw SystemError("a communicator cannot make a call of kind other");
+        as_one([&] { call_.other == OtherCall::gather ? gather() : scatter(); });
+        return;
     }
   }
 
  private:
-  /// NCCL has an all-to-all since 2.28 only; a group of sends and receives runs as one call.
-  void all_to_all() const {
-    const std::size_t part = bytes(call_.input) / static_cast<std::size_t>(ranks_);
+  /// The calls that `body` makes run as one.
+  template <typename Body>
+  void as_one(const Body& body) const {
     check(api_.group_start(), "ncclGroupStart");
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const std::size_t offset = static_cast<std::size_t>(rank) * part;
-      check(api_.send(static_cast<const char*>(in()) + offset, part, NcclType::uint8, rank, comm_, stream()),
-            "ncclSend of an all_to_all");
-      check(api_.recv(static_cast<char*>(out()) + offset, part, NcclType::uint8, rank, comm_, stream()),
-            "ncclRecv of an all_to_all");
-    }
+    body();
     check(api_.group_end(), "ncclGroupEnd");
   }
 
-  const void* in() const { return call_.input_buffer; }
-  void* out() const { return call_.output_buffer; }
+  /// Calls body(rank, first element, elements) for all parts.
+  template <typename Body>
+  static void for_parts(std::span<const Elements> parts, const Body& body) {
+    Elements first;
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      body(static_cast<int>(rank), first, parts[rank]);
+      first = first + parts[rank];
+    }
+  }
+
+  /// Unequal parts: a reduce for each.
+  void reduce_scatter() const {
+    if (!has_parts(call_)) {
+      check(api_.reduce_scatter(in(), out(), count(call_.output), type(), op(), comm_, stream()),
+            "ncclReduceScatter");
+      return;
+    }
+    as_one([&] {
+      for_parts(call_.input_parts, [&](int root, Elements first, Elements part) {
+        if (part.value > 0) {
+          check(api_.reduce(in(first), root == self_ ? out() : nullptr, count(part), type(), op(), root,
+                            comm_, stream()),
+                "ncclReduce of a reduce_scatter");
+        }
+      });
+    });
+  }
+
+  /// Unequal parts: a broadcast for each.
+  void all_gather() const {
+    if (!has_parts(call_)) {
+      check(api_.all_gather(in(), out(), bytes(call_.input), NcclType::uint8, comm_, stream()),
+            "ncclAllGather");
+      return;
+    }
+    as_one([&] {
+      for_parts(call_.output_parts, [&](int root, Elements first, Elements part) {
+        if (part.value > 0) {
+          check(api_.broadcast(root == self_ ? in() : nullptr, out(first), bytes(part), NcclType::uint8, root,
+                               comm_, stream()),
+                "ncclBroadcast of an all_gather");
+        }
+      });
+    });
+  }
+
+  /// NCCL has an all-to-all since 2.28 only; a group of sends and receives runs as one call.
+  void all_to_all() const {
+    if (has_parts(call_)) {
+      for_parts(call_.input_parts, [&](int to, Elements first, Elements part) { send(first, part, to); });
+      for_parts(call_.output_parts,
+                [&](int from, Elements first, Elements part) { recv(first, part, from); });
+      return;
+    }
+    const Elements part{call_.input.value / ranks_};
+    for (int rank = 0; rank < ranks_; ++rank) {
+      send({rank * part.value}, part, rank);
+      recv({rank * part.value}, part, rank);
+    }
+  }
+
+  void gather() const {
+    send({}, call_.input, peer_);
+    for (int source = 0; self_ == peer_ && source < ranks_; ++source) {
+      recv({source * call_.input.value}, call_.input, source);
+    }
+  }
+
+  void scatter() const {
+    for (int destination = 0; self_ == peer_ && destination < ranks_; ++destination) {
+      send({destination * call_.output.value}, call_.output, destination);
+    }
+    recv({}, call_.output, peer_);
+  }
+
+  void send(Elements first, Elements part, int to) const {
+    check(api_.send(in(first), bytes(part), NcclType::uint8, to, comm_, stream()), "ncclSend");
+  }
+  void recv(Elements first, Elements part, int from) const {
+    check(api_.recv(out(first), bytes(part), NcclType::uint8, from, comm_, stream()), "ncclRecv");
+  }
+
+  const void* in(Elements first = {}) const {
+    return static_cast<const char*>(call_.input_buffer) + (first * call_.dtype).value;
+  }
+  void* out(Elements first = {}) const {
+    return static_cast<char*>(call_.output_buffer) + (first * call_.dtype).value;
+  }
   NcclStream stream() const { return handle_.stream(); }
   NcclType type() const { return reduced_type(call_.dtype); }
   NcclReduction op() const {
+    if (call_.reduction == ReduceOp::avg) {
+      return NcclReduction::avg;
+    }
     return call_.reduction == ReduceOp::sum ? NcclReduction::sum : NcclReduction::max;
   }
   static std::size_t count(Elements elements) { return static_cast<std::size_t>(elements.value); }
@@ -327,7 +272,9 @@ class Issue {
   const NcclHandle& handle_;
   NcclComm comm_;
   const CommCall& call_;
-  std::int64_t ranks_;
+  int self_;
+  int ranks_;
+  int peer_;
 };
 
 class NcclCommunicator final : public Communicator {
@@ -342,10 +289,29 @@ class NcclCommunicator final : public Communicator {
   bool makes_progress() const override { return true; }  // a stream of its own
 
   std::unique_ptr<Work> start(const CommCall& call) override {
+    const Issue issue(*handle_, call, rank(), size());
+    issue.check_call();
     handle_->use_device();
     handle_->follow_default_stream();
-    Issue(*handle_, call, size()).issue();
+    issue.issue();
     return std::make_unique<NcclWork>(handle_, call.kind == CommKind::barrier);
+  }
+
+  std::unique_ptr<Work> start_group(std::span<const CommCall> calls) override {
+    std::vector<Issue> issues;
+    bool host_waits = false;
+    for (const CommCall& call : calls) {
+      issues.emplace_back(*handle_, call, rank(), size()).check_call();
+      host_waits |= call.kind == CommKind::barrier;
+    }
+    handle_->use_device();
+    handle_->follow_default_stream();
+    handle_->nccl(handle_->api().group_start(), "ncclGroupStart");
+    for (const Issue& issue : issues) {
+      issue.issue();
+    }
+    handle_->nccl(handle_->api().group_end(), "ncclGroupEnd");
+    return std::make_unique<NcclWork>(handle_, host_waits);
   }
 
   /// ncclCommSplit exists since NCCL 2.18 only; this uses the functions that made the world.
@@ -358,10 +324,10 @@ class NcclCommunicator final : public Communicator {
     return connected(handle_->api(), handle_->device(), part, std::move(control));
   }
 
-  /// `control` notifies every rank of the job: MPI ends the processes, threads share JobEnd.
+  /// `control` notifies every rank of the job: MPI ends the processes, threads share NcclJobEnd.
   void abort(std::string_view reason) override {
     control_.abort(reason);
-    job_end().end(reason);
+    nccl_job_end().end(reason);
   }
 
  private:
@@ -406,6 +372,10 @@ std::optional<std::string> obstacle(const Result<const NcclApi*>& api, int devic
 
 }  // namespace
 
+std::unique_ptr<Communicator> nccl_communicator(const NcclApi& api, Communicator& control, int device) {
+  return connected(api, device, control, nullptr);
+}
+
 Result<std::unique_ptr<Communicator>> open_nccl_world(Communicator& control, int device) {
   const Result<const NcclApi*> api = loaded_nccl();
   const std::optional<std::string> reason = obstacle(api, device);
@@ -424,7 +394,7 @@ Result<std::unique_ptr<Communicator>> open_nccl_world(Communicator& control, int
   if (failed != 0) {
     return failure("another rank of the job cannot use its GPU");
   }
-  return connected(**api, device, control, nullptr);
+  return nccl_communicator(**api, control, device);
 }
 
 }  // namespace commlens

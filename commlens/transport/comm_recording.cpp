@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "commlens/trace/clock.hpp"
+#include "commlens/transport/call_check.hpp"
 
 namespace commlens {
 namespace {
@@ -46,17 +48,18 @@ class BlockedTime {
   bool is_over_ = false;
 };
 
-/// A call that is recorded when it is known to be complete.
+/// A call that is recorded when it is known to be complete, or calls that are complete together.
 class RecordedWork final : public Work {
  public:
   RecordedWork(std::unique_ptr<Work> work, CommKind kind, Recorder& recorder, Recorder::Slot slot,
-               CommClock& clock, std::int64_t issued_ns)
+               CommClock& clock, std::int64_t issued_ns, std::vector<Recorder::Slot> others = {})
       : work_(std::move(work)),
         kind_(kind),
         recorder_(recorder),
         slot_(slot),
         clock_(clock),
-        issued_ns_(issued_ns) {}
+        issued_ns_(issued_ns),
+        others_(std::move(others)) {}
 
   void wait() override {
     if (is_recorded_) {
@@ -89,15 +92,26 @@ class RecordedWork final : public Work {
   void record(std::int64_t waits_from_ns, std::int64_t now_ns) {
     is_recorded_ = true;
     const std::optional<MovedTimes> moved = work_->moved();
-    if (!moved) {
-      recorder_.finish(slot_, now_ns);
-      return;
+    std::optional<Times> times;
+    if (moved) {
+      const std::int64_t started_ns = std::max(issued_ns_, std::min(moved->started_ns, waits_from_ns));
+      const std::int64_t finished_ns = std::max(started_ns, std::min(moved->finished_ns, now_ns));
+      times = Times{.issued = std::chrono::nanoseconds(issued_ns_),
+                    .started = std::chrono::nanoseconds(started_ns),
+                    .finished = std::chrono::nanoseconds(finished_ns)};
     }
-    const std::int64_t started_ns = std::max(issued_ns_, std::min(moved->started_ns, waits_from_ns));
-    const std::int64_t finished_ns = std::max(started_ns, std::min(moved->finished_ns, now_ns));
-    recorder_.finish(slot_, {.issued = std::chrono::nanoseconds(issued_ns_),
-                             .started = std::chrono::nanoseconds(started_ns),
-                             .finished = std::chrono::nanoseconds(finished_ns)});
+    finish(slot_, times, now_ns);
+    for (const Recorder::Slot slot : others_) {
+      finish(slot, times, now_ns);
+    }
+  }
+
+  void finish(Recorder::Slot slot, const std::optional<Times>& times, std::int64_t now_ns) {
+    if (times) {
+      recorder_.finish(slot, *times);
+    } else {
+      recorder_.finish(slot, now_ns);
+    }
   }
 
   std::unique_ptr<Work> work_;
@@ -106,6 +120,7 @@ class RecordedWork final : public Work {
   Recorder::Slot slot_;
   CommClock& clock_;
   std::int64_t issued_ns_;
+  std::vector<Recorder::Slot> others_;  // of calls that were issued as one with it
   bool is_recorded_ = false;
 };
 
@@ -149,6 +164,30 @@ class RecordingCommunicator final : public Communicator {
     recorder_.finish(slot, blocked.end());
   }
 
+  /// The time in it counts as that of its first call's kind.
+  std::unique_ptr<Work> start_group(std::span<const CommCall> calls) override {
+    std::vector<const CommCall*> seen;
+    for (const CommCall& call : calls) {
+      if (!is_skipped(call)) {
+        seen.push_back(&call);
+      }
+    }
+    if (seen.empty()) {
+      return communicator_->start_group(calls);
+    }
+    const CommKind kind = seen.front()->kind;
+    const BlockedTime blocked(clock_, kind, recorder_);
+    std::vector<Recorder::Slot> slots;
+    for (const CommCall* const call : seen) {
+      ++clock_.calls[static_cast<std::size_t>(call->kind)];
+      slots.push_back(recorder_.begin(record_of(*call, false), blocked.start_ns()));
+    }
+    const Recorder::Slot first = slots.front();
+    slots.erase(slots.begin());
+    return std::make_unique<RecordedWork>(communicator_->start_group(calls), kind, recorder_, first, clock_,
+                                          blocked.start_ns(), std::move(slots));
+  }
+
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
     return communicator_->split(color, key);
   }
@@ -163,9 +202,11 @@ class RecordingCommunicator final : public Communicator {
   /// Whether the peer of the call is not in the group: the transport refuses the call, and no reader would
   /// accept a record of it.
   bool names_unknown_peer(const CommCall& call) const {
-    const bool has_peer = has_root(call.kind) || is_point_to_point(call.kind);
-    return has_peer && (call.peer.value < 0 || call.peer.value >= size());
+    return (names_root(call) || is_point_to_point(call.kind)) &&
+           (call.peer.value < 0 || call.peer.value >= size());
   }
+
+  static bool names_root(const CommCall& call) { return has_root(call.kind) || call.kind == CommKind::other; }
 
   RecordedCall record_of(const CommCall& call, bool blocking) {
     return {.kind = call.kind,
@@ -173,15 +214,26 @@ class RecordingCommunicator final : public Communicator {
             .group = is_point_to_point(call.kind) ? pair_of(call) : whole(),
             .input = call.input,
             .output = call.output,
-            .root = has_root(call.kind) ? std::optional(call.peer) : std::nullopt,
+            .root = names_root(call) ? std::optional(call.peer) : std::nullopt,
             .reduction = reduction_of(call),
             .blocking = blocking,
-            .tag = call.tag};
+            .tag = call.tag,
+            .name = call.kind == CommKind::other ? recorder_.name(name_of(call.other)) : NameId{}};
   }
 
   static Reduction reduction_of(const CommCall& call) {
-    const Reduction reduction = call.reduction == ReduceOp::sum ? Reduction::sum : Reduction::max;
-    return is_reducing(call.kind) ? reduction : Reduction::unknown;
+    if (!is_reducing(call.kind)) {
+      return Reduction::unknown;
+    }
+    switch (call.reduction) {
+      case ReduceOp::sum:
+        return Reduction::sum;
+      case ReduceOp::max:
+        return Reduction::max;
+      case ReduceOp::avg:
+        return Reduction::avg;
+    }
+    return Reduction::unknown;
   }
 
   /// All members. A communicator with messages only is not a group of the trace.

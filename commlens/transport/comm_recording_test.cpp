@@ -102,6 +102,64 @@ TEST(RecordedCommunicator, WritesCollectivesOfItsGroup) {
   EXPECT_EQ(recording.trace().groups.axis(recording.trace().ops().front().group), Axis::dp);
 }
 
+TEST(RecordedCommunicator, WritesGatherScatterAndAveragesByTheirNames) {
+  const Recording recording(2, [](Communicator& world, Recorder&, CommClock&) {
+    const bool is_root = world.rank() == GroupRank{1};
+    std::vector<float> parts(3);
+    std::vector<float> whole(6);
+    CommCall call{.kind = CommKind::other,
+                  .dtype = DType::fp32,
+                  .input_buffer = parts.data(),
+                  .output_buffer = whole.data(),
+                  .input = {3},
+                  .output = {is_root ? 6 : 0},
+                  .peer = GroupRank{1},
+                  .other = OtherCall::gather};
+    world.run(call);
+    std::swap(call.input, call.output);
+    call.input_buffer = whole.data();
+    call.output_buffer = parts.data();
+    call.other = OtherCall::scatter;
+    world.run(call);
+    call = call_on(CommKind::all_reduce, parts, 3, 3);
+    call.reduction = ReduceOp::avg;
+    world.run(call);
+  });
+  EXPECT_EQ(recording.calls_of(0), (Texts{"other fp32 3 -> 0 [0 1] root 1", "other fp32 0 -> 3 [0 1] root 1",
+                                          "all_reduce fp32 3 -> 3 [0 1]"}));
+  EXPECT_EQ(recording.calls_of(1), (Texts{"other fp32 3 -> 6 [0 1] root 1", "other fp32 6 -> 3 [0 1] root 1",
+                                          "all_reduce fp32 3 -> 3 [0 1]"}));
+  const std::vector<SpelledCall> calls = spelled_calls(recording.trace(), Rank{0});
+  EXPECT_EQ(calls[0].name, "gather");
+  EXPECT_EQ(calls[1].name, "scatter");
+  EXPECT_EQ(calls[2].reduction, Reduction::avg);
+}
+
+TEST(RecordedCommunicator, WritesCallsThatWereIssuedAsOneOneByOne) {
+  const Recording recording(2, [](Communicator& world, Recorder&, CommClock& clock) {
+    const GroupRank peer{1 - world.rank().value};
+    std::vector<float> sent(70'000);
+    std::vector<float> received(70'000);
+    CommCall send = call_on(CommKind::send, sent, 70'000, 0);
+    CommCall recv = call_on(CommKind::recv, received, 0, 70'000);
+    send.peer = recv.peer = peer;
+    const std::vector<CommCall> calls{send, recv, {.kind = CommKind::barrier}};
+    const std::unique_ptr<Work> work = world.start_group(calls);
+    work->wait();
+    work->wait();
+    EXPECT_EQ(clock.calls[static_cast<std::size_t>(CommKind::send)], 1);
+    EXPECT_EQ(clock.calls[static_cast<std::size_t>(CommKind::recv)], 1);
+  });
+  EXPECT_EQ(recording.calls_of(0), (Texts{"send fp32 70000 -> 0 [0 1]", "recv fp32 0 -> 70000 [1 0]",
+                                          "barrier uint8 0 -> 0 [0 1]"}));
+  for (const RankStream& stream : recording.trace().streams) {
+    ASSERT_EQ(stream.times.size(), 3U);
+    EXPECT_EQ(stream.times[0], stream.times[1]);  // they end together
+    EXPECT_EQ(stream.times[0], stream.times[2]);
+    EXPECT_GT(stream.times[0].finished, stream.times[0].issued);
+  }
+}
+
 TEST(RecordedCommunicator, WritesMessagesUnderTheOrderedPairOfGlobalRanks) {
   const Recording recording(3, [](Communicator& world, Recorder& recorder, CommClock& clock) {
     // Ranks 2 and 1, in this order: rank 0 of the pair is global rank 2.

@@ -43,7 +43,7 @@ class ThreadWork final : public Work {
   }
 
   bool is_complete() override {
-    if (part_.slot != nullptr && ThreadGroup::is_done(*part_.slot)) {
+    if (part_.slot != nullptr && group_->advance(part_)) {
       leave(std::exchange(part_, {}));
     }
     group_->job().throw_if_ended();
@@ -153,9 +153,7 @@ class ThreadCommunicator final : public Communicator {
  private:
   void perform_alone(const CommCall& call) const {
     group_->job().throw_if_ended();
-    if (const std::string fault = fault_of(call, self_, 1); !fault.empty()) {
-      throw SystemError(fault);
-    }
+    throw_fault_of(call, self_, 1);
     Exchange exchange(1);
     exchange.post(0, call, true);
     const std::int64_t pieces = exchange.cut(1);

@@ -154,7 +154,7 @@ TEST(ThreadCall, SaysWhatIsWrongWithItself) {
   EXPECT_EQ(failure_of_calls(of(CommKind::all_reduce, DType::fp8, 3, 3), {}),
             "rank 0: all_reduce of 3 fp8: elements of this type cannot be combined");
   EXPECT_EQ(failure_of_calls(of(CommKind::other, DType::fp32, 0, 0), {}),
-            "rank 0: a communicator cannot make a call of kind other");
+            "rank 0: a communicator cannot make a call of kind other that is neither gather nor scatter");
   EXPECT_EQ(
       failure_of(1, [](Communicator& world) { world.run(of(CommKind::all_reduce, DType::fp32, 1, 1)); }),
       "rank 0: all_reduce of 1 fp32 lacks a buffer");

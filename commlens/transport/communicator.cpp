@@ -26,6 +26,21 @@ class StartedCalls final : public Work {
            }) == static_cast<std::ptrdiff_t>(works_.size());
   }
 
+  /// From the first start to the last end.
+  std::optional<MovedTimes> moved() const override {
+    std::optional<MovedTimes> all;
+    for (const std::unique_ptr<Work>& work : works_) {
+      const std::optional<MovedTimes> moved = work->moved();
+      if (!moved) {
+        return std::nullopt;
+      }
+      all = all ? MovedTimes{std::min(all->started_ns, moved->started_ns),
+                             std::max(all->finished_ns, moved->finished_ns)}
+                : *moved;
+    }
+    return all;
+  }
+
  private:
   std::vector<std::unique_ptr<Work>> works_;
 };

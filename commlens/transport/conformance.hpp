@@ -18,9 +18,9 @@
 
 #include "commlens/transport/communicator.hpp"
 
-/// Test support: requirements on every transport. conformance_cases.hpp lists the checks; this file has their
-/// building blocks. A check is run by all ranks of a group at once and throws Failure on a wrong result, so
-/// that it works in threads and in processes of an MPI job.
+/// Test support: requirements on every transport. conformance_cases.hpp lists the checks; this file and
+/// conformance_calls.hpp have their building blocks. A check is run by all ranks of a group at once and
+/// throws Failure on a wrong result, so that it works in threads and in processes of an MPI job.
 namespace commlens::conformance {
 
 class Failure : public std::runtime_error {
@@ -39,6 +39,9 @@ struct Target {
       [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
   std::vector<DType> combined{DType::fp64,  DType::fp32,  DType::fp16, DType::bf16, DType::int64,
                               DType::int32, DType::int16, DType::int8, DType::uint8};
+  /// Whether it divides a sum by the number of ranks to average; NCCL multiplies each rank's by its
+  /// reciprocal.
+  bool divides_sums = true;
 };
 
 /// Elements as integers, small enough to be exact in every type (0 to 127).

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "commlens/transport/conformance.hpp"
+#include "commlens/transport/conformance_groups.hpp"
+#include "commlens/transport/conformance_parts.hpp"
 
 namespace commlens::conformance {
 
@@ -290,6 +292,10 @@ inline void check_one_rank(Communicator& group, const Target& target) {
   check_broadcast(*own, target);
   check_reduce(*own, target);
   check_barrier(*own, target);
+  check_unequal_parts(*own, target);
+  check_gather_and_scatter(*own, target);
+  check_averages(*own, target);
+  check_every_way(*own, target);
 }
 
 /// Works on two groups at once, waited for from the last to the first.
@@ -367,6 +373,14 @@ constexpr std::array k_cases{
     Case{"ManyWorksInAnotherOrder", 1, check_many_works_in_another_order},
     Case{"WaitingTwice", 1, check_waiting_twice},
     Case{"BigCalls", 1, check_big_calls},
+    Case{"UnequalParts", 1, check_unequal_parts},
+    Case{"GatherAndScatter", 1, check_gather_and_scatter},
+    Case{"Averages", 1, check_averages},
+    Case{"EveryWay", 1, check_every_way},
+    Case{"CollectivesAsOneGroup", 1, check_collectives_as_one_group},
+    Case{"MessagesAsOneGroup", 2, check_messages_as_one_group},
+    Case{"DisjointGroupsAtOnce", 1, check_disjoint_groups_at_once},
+    Case{"OverlappingGroupsAtOnce", 1, check_overlapping_groups_at_once},
 };
 
 }  // namespace commlens::conformance

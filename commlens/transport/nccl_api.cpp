@@ -107,9 +107,8 @@ Result<NcclApi> loaded(const GpuVendor& vendor) {
   if (!missing.empty()) {
     return failure(fmt::format("{} lacks {}; version 2.7 or later is needed", vendor.name, missing));
   }
-  int version = 0;
-  get_version(&version);
-  api.name = fmt::format("{} {}", vendor.name, version_text(version));
+  get_version(&api.version);
+  api.name = fmt::format("{} {}", vendor.name, version_text(api.version));
   return api;
 }
 

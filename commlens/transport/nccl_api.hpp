@@ -26,8 +26,9 @@ enum class NcclType : int {
   fp64 = 8,
   bf16 = 9
 };
-/// ncclRedOp_t.
-enum class NcclReduction : int { sum = 0, max = 2 };
+/// ncclRedOp_t; avg since version 2.10.
+enum class NcclReduction : int { sum = 0, max = 2, avg = 4 };
+constexpr int k_nccl_version_of_avg = 21000;
 
 /// ncclComm_t, cudaStream_t, cudaEvent_t (or their HIP twins); a null NcclStream is the legacy default
 /// stream.
@@ -48,6 +49,7 @@ constexpr int k_nccl_in_progress = 7;
 /// hip_runtime_api.h of ROCm 5 and 6.
 struct NcclApi {
   std::string name;  // "NCCL 2.19.3"
+  int version = 0;   // 21903
 
   int (*get_unique_id)(NcclUniqueId* id) = nullptr;
   int (*comm_init_rank)(NcclComm* comm, int ranks, NcclUniqueId id, int rank) = nullptr;

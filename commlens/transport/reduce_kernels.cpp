@@ -118,6 +118,7 @@ template <typename Format, ReduceOp Reduction>
   using Stored = typename Format::Stored;
   constexpr std::int64_t k_block = 8192 / static_cast<std::int64_t>(sizeof(typename Format::Combined));
   alignas(64) typename Format::Combined sums[k_block];
+  const std::int64_t ranks = range.divisor > 0 ? range.divisor : static_cast<std::int64_t>(inputs.size());
   for (std::int64_t done = 0; done < range.count; done += k_block) {
     const std::int64_t count = std::min(k_block, range.count - done);
     const Stored* first = elements<Stored>(inputs[0], range.from + done);
@@ -132,7 +133,7 @@ template <typename Format, ReduceOp Reduction>
     }
     if constexpr (Reduction == ReduceOp::avg) {
       for (std::int64_t i = 0; i < count; ++i) {
-        sums[i] /= static_cast<typename Format::Combined>(inputs.size());
+        sums[i] /= static_cast<typename Format::Combined>(ranks);
       }
     }
     Stored* result = elements<Stored>(outputs[0], range.to + done);
@@ -183,8 +184,12 @@ void combine_as(ReduceOp reduction, Inputs inputs, Outputs outputs, CombinedRang
     case ReduceOp::max:
       return combine_best<Format, ReduceOp::max>(inputs, outputs, range);
     case ReduceOp::avg:
-      return combine_best<Format, ReduceOp::avg>(inputs, outputs, range);
+      if constexpr (std::is_floating_point_v<typename Format::Combined>) {
+        return combine_best<Format, ReduceOp::avg>(inputs, outputs, range);
+      }
+      break;
   }
+  COMMLENS_CHECK(false, "averages of integers are refused when they are made");
 }
 
 }  // namespace
@@ -195,6 +200,10 @@ std::uint16_t fp16_from_fp32(float value) { return narrowed_fp16(value); }
 std::uint16_t bf16_from_fp32(float value) { return narrowed_bf16(value); }
 
 bool can_combine(DType dtype) { return dtype != DType::fp8 && dtype != DType::boolean; }
+
+bool can_average(DType dtype) {
+  return dtype == DType::fp64 || dtype == DType::fp32 || dtype == DType::fp16 || dtype == DType::bf16;
+}
 
 void combine(DType dtype, ReduceOp reduction, Inputs inputs, Outputs outputs, CombinedRange range) {
   switch (dtype) {

@@ -102,6 +102,23 @@ TEST(ReduceKernels, Bf16IsSummedInFp32AndRoundedOnce) {
   EXPECT_EQ(combined_of<std::uint16_t>(DType::fp16, ReduceOp::sum, {0x6800, 0x3C00, 0x3C00}), 0x6801);
 }
 
+TEST(ReduceKernels, AveragesAreDividedInFp32AndRoundedOnce) {
+  // 257 / 5 = 51.4, to a multiple of 1/4 of bf16: 51.5. From a sum that was rounded to 256 it would be 51.25.
+  EXPECT_EQ(combined_of<std::uint16_t>(DType::bf16, ReduceOp::avg, {0x4380, 0x3F80, 0, 0, 0}), 0x424E);
+  // Twice the greatest fp16 is none.
+  EXPECT_EQ(combined_of<std::uint16_t>(DType::fp16, ReduceOp::avg, {0x7BFF, 0x7BFF}), 0x7BFF);
+  EXPECT_EQ(combined_of<double>(DType::fp64, ReduceOp::avg, {1.0, 2.0, 6.0}), 3.0);
+}
+
+TEST(ReduceKernels, TheDivisorOfAnAverageMayBeGiven) {
+  const float sum = 10;
+  float average = 0;
+  const std::array inputs{std::as_bytes(std::span(&sum, 1)).data()};
+  const std::array outputs{std::as_writable_bytes(std::span(&average, 1)).data()};
+  combine(DType::fp32, ReduceOp::avg, inputs, outputs, {.count = 1, .divisor = 4});
+  EXPECT_EQ(average, 2.5F);
+}
+
 TEST(ReduceKernels, SumsInTheOrderOfTheInputs) {
   EXPECT_EQ(combined_of<float>(DType::fp32, ReduceOp::sum, {1e8F, -1e8F, 1.0F}), 1.0F);
   EXPECT_EQ(combined_of<float>(DType::fp32, ReduceOp::sum, {1.0F, 1e8F, -1e8F}), 0.0F);

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <span>
 
-#include <fmt/format.h>
-
 #include "commlens/transport/reduce_kernels.hpp"
 
 namespace commlens {
@@ -19,111 +17,17 @@ constexpr Bytes k_piece{64 << 10};
 // once and written to all of them.
 constexpr Bytes k_gathered_apart{4 << 20};
 
-bool combines(CommKind kind) {
-  return kind == CommKind::all_reduce || kind == CommKind::reduce || kind == CommKind::reduce_scatter;
-}
-
-bool has_peer(CommKind kind) { return has_root(kind) || is_point_to_point(kind); }
-
-/// Whether the sizes of a call fit its kind (communicator.hpp).
-bool sizes_fit(const CommCall& call, std::int64_t ranks) {
-  const std::int64_t input = call.input.value;
-  const std::int64_t output = call.output.value;
-  if (input < 0 || output < 0) {
-    return false;
-  }
-  switch (call.kind) {
-    case CommKind::all_reduce:
-    case CommKind::broadcast:
-    case CommKind::reduce:
-      return input == output;
-    case CommKind::all_gather:
-      return output == input * ranks;
-    case CommKind::reduce_scatter:
-      return input == output * ranks;
-    case CommKind::all_to_all:
-      return input == output && input % ranks == 0;
-    case CommKind::send:
-      return output == 0;
-    case CommKind::recv:
-      return input == 0;
-    case CommKind::barrier:
-      return input == 0 && output == 0;
-    case CommKind::other:
-      break;
-  }
-  return false;
-}
-
-/// Whether a buffer that this rank's part of the call reads or writes is missing.
-bool lacks_buffer(const CommCall& call, GroupRank self) {
-  const bool reads = call.kind != CommKind::broadcast || self == call.peer;
-  const bool writes = call.kind != CommKind::reduce || self == call.peer;
-  return (reads && call.input.value > 0 && call.input_buffer == nullptr) ||
-         (writes && call.output.value > 0 && call.output_buffer == nullptr);
-}
-
 }  // namespace
-
-std::string fault_of(const CommCall& call, GroupRank self, std::int64_t ranks) {
-  if (call.kind == CommKind::other) {
-    return "a communicator cannot make a call of kind other";
-  }
-  if (!sizes_fit(call, ranks)) {
-    return fmt::format("{} over {} ranks cannot have {} elements in and {} out", name_of(call.kind), ranks,
-                       call.input.value, call.output.value);
-  }
-  if (has_peer(call.kind) && (call.peer.value < 0 || call.peer.value >= ranks)) {
-    return fmt::format("{} names rank {} of a group of {}", to_text(call), call.peer.value, ranks);
-  }
-  if (is_point_to_point(call.kind) && call.peer == self) {
-    return fmt::format("{} names its own rank", to_text(call));
-  }
-  if (combines(call.kind) && !can_combine(call.dtype)) {
-    return fmt::format("{}: elements of this type cannot be combined", to_text(call));
-  }
-  if (lacks_buffer(call, self)) {
-    return fmt::format("{} lacks a buffer", to_text(call));
-  }
-  return {};
-}
-
-bool agree(const CommCall& left, const CommCall& right) {
-  if (is_point_to_point(left.kind)) {
-    return left.dtype == right.dtype && left.input + left.output == right.input + right.output;
-  }
-  if (left.kind != right.kind) {
-    return false;
-  }
-  return left.kind == CommKind::barrier ||
-         (left.dtype == right.dtype && left.input == right.input && left.output == right.output &&
-          (!combines(left.kind) || left.reduction == right.reduction) &&
-          (!has_root(left.kind) || left.peer == right.peer));
-}
-
-std::string to_text(const CommCall& call) {
-  if (call.kind == CommKind::barrier) {
-    return "barrier";
-  }
-  const Elements size = is_point_to_point(call.kind) ? call.input + call.output : call.input;
-  std::string text = fmt::format("{} of {} {}", name_of(call.kind), size.value, name_of(call.dtype));
-  if (combines(call.kind) && call.reduction == ReduceOp::max) {
-    text += " (max)";
-  }
-  if (has_root(call.kind)) {
-    text += fmt::format(" (root {})", call.peer.value);
-  }
-  if (!call.tag.empty()) {
-    text += fmt::format(" \"{}\"", call.tag);
-  }
-  return text;
-}
 
 Exchange::Exchange(std::size_t members) : inputs_(members), outputs_(members) {}
 
 void Exchange::post(std::size_t member, const CommCall& call, bool is_first) {
   if (is_first) {
     call_ = call;
+    with_parts_.clear();
+  }
+  if (has_parts(call)) {
+    with_parts_.push_back({member, call});
   }
   inputs_[member] = static_cast<const std::byte*>(call.input_buffer);
   outputs_[member] = static_cast<std::byte*>(call.output_buffer);
@@ -131,7 +35,24 @@ void Exchange::post(std::size_t member, const CommCall& call, bool is_first) {
 
 std::int64_t Exchange::cut(std::size_t members) {
   members_ = members;
-  const auto ranks = static_cast<std::int64_t>(members);
+  moves_.clear();
+  if (has_parts(call_) || call_.kind == CommKind::other) {
+    list_moves();
+    std::int64_t whole = 0;
+    for (const Move& move : moves_) {
+      whole += move.count;
+    }
+    pieces_ = static_cast<std::int64_t>(moves_.size());
+    if (Elements{whole} * call_.dtype <= k_piece) {
+      pieces_ = std::min<std::int64_t>(pieces_, 1);
+    }
+    return pieces_;
+  }
+  return cut_rows();
+}
+
+std::int64_t Exchange::cut_rows() {
+  const auto ranks = static_cast<std::int64_t>(members_);
   switch (call_.kind) {
     case CommKind::all_gather:
       rows_ = call_.output * call_.dtype * ranks < k_gathered_apart ? ranks : 1;
@@ -161,7 +82,72 @@ std::int64_t Exchange::cut(std::size_t members) {
   return pieces_;
 }
 
+/// By destination, as the members own them.
+void Exchange::list_moves() {
+  const auto root = static_cast<std::size_t>(call_.peer.value);
+  if (call_.kind == CommKind::other) {
+    const bool gathers = call_.other == OtherCall::gather;
+    const std::int64_t part = gathers ? call_.input.value : call_.output.value;
+    for (std::size_t member = 0; member < members_; ++member) {
+      const std::int64_t at_root = static_cast<std::int64_t>(member) * part;
+      add_move(gathers ? Move{member, 0, root, at_root, part} : Move{root, at_root, member, 0, part});
+    }
+    return;
+  }
+  // with_parts_ is in the order in which the members posted.
+  std::vector<const CommCall*> calls(members_);
+  for (const PostedCall& posted : with_parts_) {
+    calls[posted.member] = &posted.call;
+  }
+  std::vector<std::int64_t> sent(members_);  // elements of each input that have a destination
+  for (std::size_t to = 0; to < members_; ++to) {
+    if (call_.kind == CommKind::reduce_scatter) {
+      const std::int64_t part = call_.input_parts[to].value;
+      add_move({0, sent[0], to, 0, part});
+      sent[0] += part;
+      continue;
+    }
+    std::int64_t received = 0;
+    for (std::size_t from = 0; from < members_; ++from) {
+      const std::int64_t part = calls[to]->output_parts[from].value;
+      add_move({from, sent[from], to, received, part});
+      sent[from] += call_.kind == CommKind::all_to_all ? part : 0;
+      received += part;
+    }
+  }
+}
+
+/// In pieces.
+void Exchange::add_move(const Move& move) {
+  const std::int64_t most = k_piece.value / size_of(call_.dtype);
+  for (std::int64_t done = 0; done < move.count; done += most) {
+    moves_.push_back({.source = move.source,
+                      .from = move.from + done,
+                      .destination = move.destination,
+                      .to = move.to + done,
+                      .count = std::min(most, move.count - done)});
+  }
+}
+
+void Exchange::perform_move(const Move& move) const {
+  if (call_.kind == CommKind::reduce_scatter) {
+    combine(call_.dtype, call_.reduction, std::span(inputs_.data(), members_),
+            std::span(&outputs_[move.destination], 1), {move.from, move.to, move.count});
+  } else {
+    copy(move.source, move.from, move.destination, move.to, move.count);
+  }
+}
+
 void Exchange::perform(std::int64_t piece) const {
+  if (!moves_.empty()) {
+    const bool is_all = pieces_ == 1;
+    const auto first = static_cast<std::size_t>(piece);
+    const std::span<const Move> moves(moves_);
+    for (const Move& move : is_all ? moves : moves.subspan(first, 1)) {
+      perform_move(move);
+    }
+    return;
+  }
   if (pieces_ == 1) {
     for (std::int64_t row = 0; row < rows_; ++row) {
       perform_part(row, 0, row_count_);

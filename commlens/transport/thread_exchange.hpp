@@ -1,21 +1,12 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "commlens/transport/call_check.hpp"
 #include "commlens/transport/communicator.hpp"
 
 namespace commlens {
-
-/// The error in a single call, made by `self` in a group of `ranks`; empty if it is valid.
-std::string fault_of(const CommCall& call, GroupRank self, std::int64_t ranks);
-
-/// Whether the calls of two ranks of a group match (or are a send and its recv).
-bool agree(const CommCall& left, const CommCall& right);
-
-/// "all_reduce of 10 fp32", for messages.
-std::string to_text(const CommCall& call);
 
 /// One call with the buffers of all members, cut into pieces that threads carry out in any order.
 class Exchange {
@@ -27,6 +18,14 @@ class Exchange {
   /// member 1.
   void post(std::size_t member, const CommCall& call, bool is_first);
   const CommCall& call() const { return call_; }
+
+  struct PostedCall {
+    std::size_t member = 0;
+    CommCall call;
+  };
+  /// The calls of unequal parts that have been posted, each with sizes of its own. Their spans are those of
+  /// the callers.
+  const std::vector<PostedCall>& with_parts() const { return with_parts_; }
 
   /// After all `members` have posted: the number of pieces, 0 if there is nothing to do. Neighbouring pieces
   /// belong to the same member.
@@ -43,12 +42,27 @@ class Exchange {
   void perform(std::int64_t piece) const;
 
  private:
+  /// Elements that go from an input to an output. In a reduce_scatter they are combined of all inputs.
+  struct Move {
+    std::size_t source = 0;
+    std::int64_t from = 0;
+    std::size_t destination = 0;
+    std::int64_t to = 0;
+    std::int64_t count = 0;
+  };
+
+  std::int64_t cut_rows();
+  void list_moves();
+  void add_move(const Move& move);
+  void perform_move(const Move& move) const;
   void perform_part(std::int64_t row, std::int64_t first, std::int64_t count) const;
   void gather(std::size_t destination, std::int64_t first, std::int64_t count) const;
   void copy(std::size_t source, std::int64_t from, std::size_t destination, std::int64_t to,
             std::int64_t count) const;
 
   CommCall call_;
+  std::vector<PostedCall> with_parts_;
+  std::vector<Move> moves_;               // pieces of calls of unequal parts, gather and scatter
   std::vector<const std::byte*> inputs_;  // by member
   std::vector<std::byte*> outputs_;
   std::size_t members_ = 0;

@@ -248,11 +248,27 @@ std::string ThreadGroup::fault(const Channel& channel, std::size_t member, const
     return {};
   }
   const Slot& slot = *channel.open[static_cast<std::size_t>(number) % channel.open.size()];
-  if (slot.posted == 0 || agree(slot.exchange.call(), call)) {
+  if (slot.posted == 0) {
     return {};
   }
-  return fmt::format("rank {} calls {} where rank {} calls {}", self, to_text(call), slot.first_rank,
-                     to_text(slot.exchange.call()));
+  if (!agree(slot.exchange.call(), call)) {
+    return fmt::format("rank {} calls {} where rank {} calls {}", self, to_text(call), slot.first_rank,
+                       to_text(slot.exchange.call()));
+  }
+  return has_parts(call) ? parts_fault(slot, channel.members[member], call) : std::string();
+}
+
+/// Whose parts do not match those of `self`, and where. A call that a rank has withdrawn from is not carried
+/// out, and the sizes that this rank gave are gone.
+std::string ThreadGroup::parts_fault(const Slot& slot, GroupRank self, const CommCall& call) const {
+  std::string fault;
+  for (const Exchange::PostedCall& posted : slot.exchange.with_parts()) {
+    if (fault.empty() && !slot.withdrawn) {
+      const GroupRank place{static_cast<std::int64_t>(posted.member)};
+      fault = parts_mismatch(posted.call, {place, Rank{rank_of(place)}}, call, {self, Rank{rank_of(self)}});
+    }
+  }
+  return fault;
 }
 
 void ThreadGroup::begin(Slot& slot) {
@@ -301,27 +317,31 @@ void ThreadGroup::finish(Slot& slot) {
 /// The pieces of `first_owner`, then those that the other members have not started.
 void ThreadGroup::take_pieces(Slot& slot, std::size_t first_owner) {
   for (std::size_t i = 0; i < slot.members; ++i) {
-    take_pieces_of(slot, (first_owner + i) % slot.members);
+    while (take_piece_of(slot, (first_owner + i) % slot.members)) {
+    }
   }
 }
 
-void ThreadGroup::take_pieces_of(Slot& slot, std::size_t owner) {
+/// Returns whether there was one.
+bool ThreadGroup::take_piece_of(Slot& slot, std::size_t owner) {
   std::atomic<std::int64_t>& next = slot.next[owner].piece;
   const std::int64_t end = slot.exchange.first_piece(owner + 1);
-  while (next.load(std::memory_order_relaxed) < end) {
-    const std::int64_t piece = next.fetch_add(1, std::memory_order_relaxed);
-    if (piece >= end) {
-      return;
-    }
-    if (slot.started_ns.load(std::memory_order_relaxed) == 0) {
-      std::int64_t none = 0;
-      slot.started_ns.compare_exchange_strong(none, Clock::of_process().now_ns(), std::memory_order_relaxed);
-    }
-    slot.exchange.perform(piece);
-    if (slot.performed.fetch_add(1, std::memory_order_acq_rel) + 1 == slot.pieces) {
-      finish(slot);
-    }
+  if (next.load(std::memory_order_relaxed) >= end) {
+    return false;
   }
+  const std::int64_t piece = next.fetch_add(1, std::memory_order_relaxed);
+  if (piece >= end) {
+    return false;
+  }
+  if (slot.started_ns.load(std::memory_order_relaxed) == 0) {
+    std::int64_t none = 0;
+    slot.started_ns.compare_exchange_strong(none, Clock::of_process().now_ns(), std::memory_order_relaxed);
+  }
+  slot.exchange.perform(piece);
+  if (slot.performed.fetch_add(1, std::memory_order_acq_rel) + 1 == slot.pieces) {
+    finish(slot);
+  }
+  return true;
 }
 
 void ThreadGroup::assist(Slot& slot) { take_pieces(slot, 0); }
@@ -344,7 +364,15 @@ bool ThreadGroup::complete(const Part& part) {
 
 bool ThreadGroup::complete_or_withdraw(const Part& part) { return !withdraw(*part.slot) && complete(part); }
 
-bool ThreadGroup::is_done(const Slot& slot) {
+bool ThreadGroup::advance(const Part& part) {
+  Slot& slot = *part.slot;
+  if (slot.stage.load(std::memory_order_acquire) == Stage::ready) {
+    for (std::size_t i = 0; i < slot.members; ++i) {
+      if (take_piece_of(slot, (part.member + i) % slot.members)) {
+        break;
+      }
+    }
+  }
   return slot.stage.load(std::memory_order_acquire) == Stage::done;
 }
 

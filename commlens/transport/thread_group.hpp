@@ -94,8 +94,8 @@ class ThreadGroup {
   /// As complete(), but does not wait for ranks that have not posted.
   bool complete_or_withdraw(const Part& part);
 
-  /// Whether the call is done.
-  static bool is_done(const Slot& slot);
+  /// Carries out one piece of the call, if one is left to take; returns whether the call is done.
+  bool advance(const Part& part);
   /// Of a call that is done.
   static MovedTimes moved(const Slot& slot);
 
@@ -136,8 +136,9 @@ class ThreadGroup {
   std::string fault(const Channel& channel, std::size_t member, const CommCall& call) const;
   std::string missing_call(const Channel& channel, GroupRank left) const;
   void begin(Slot& slot);
+  std::string parts_fault(const Slot& slot, GroupRank self, const CommCall& call) const;
   void take_pieces(Slot& slot, std::size_t first_owner);
-  void take_pieces_of(Slot& slot, std::size_t owner);
+  bool take_piece_of(Slot& slot, std::size_t owner);
   void finish(Slot& slot);
   void sleep(Slot& slot, Stage stage) const;
   bool withdraw(Slot& slot);

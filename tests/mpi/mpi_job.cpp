@@ -213,6 +213,34 @@ int wrong_size(std::unique_ptr<Communicator> world) {
   return 0;
 }
 
+/// A call that no rank can make is refused by name, before MPI sees it.
+int average_of_integers(std::unique_ptr<Communicator> world) {
+  std::int32_t number = 3;
+  world->run({.kind = CommKind::all_reduce,
+              .dtype = DType::int32,
+              .reduction = ReduceOp::avg,
+              .input_buffer = &number,
+              .output_buffer = &number,
+              .input = {1},
+              .output = {1}});
+  return 0;
+}
+
+int parts_of_another_size(std::unique_ptr<Communicator> world) {
+  const std::vector<Elements> parts(static_cast<std::size_t>(world->size()), Elements{2});
+  std::vector<std::int32_t> numbers(64);
+  world
+      ->start({.kind = CommKind::all_gather,
+               .dtype = DType::int32,
+               .input_buffer = numbers.data(),
+               .output_buffer = numbers.data() + 32,
+               .input = {2},
+               .output = {2 * world->size() + 1},
+               .output_parts = parts})
+      ->wait();
+  return 0;
+}
+
 /// One all_reduce of 4 MiB in place, for a test that counts its messages.
 int all_reduce_in_place(std::unique_ptr<Communicator> world, bool started) {
   constexpr std::int64_t k_count = 1 << 20;
@@ -283,6 +311,12 @@ int run_mode(std::string_view mode, std::unique_ptr<Communicator> world) {
   }
   if (mode == "wrong-size") {
     return wrong_size(std::move(world));
+  }
+  if (mode == "average-of-integers") {
+    return average_of_integers(std::move(world));
+  }
+  if (mode == "wrong-parts") {
+    return parts_of_another_size(std::move(world));
   }
   fmt::print(stderr, "unknown mode {}\n", mode);
   return 2;

@@ -22,6 +22,22 @@ test("sizes are binary", () => {
   for (const [bytes, text] of cases) assert.equal(units.bytesText(bytes), text);
 });
 
+test("large numbers have commas, as Intl writes them in English", () => {
+  const cases = [
+    [0, "0"],
+    [999, "999"],
+    [1000, "1,000"],
+    [-1234567.8915, "-1,234,567.892"],
+    [0.0004, "0"],
+    [12.5, "12.5"],
+    [9007199254740991, "9,007,199,254,740,991"],
+  ];
+  for (const [number, text] of cases) {
+    assert.equal(units.withCommas(number), text);
+    assert.equal(number.toLocaleString("en-US", { maximumFractionDigits: 3 }), text);
+  }
+});
+
 test("bandwidths are decimal", () => {
   const cases = [
     [25e9, "25 GB/s"],

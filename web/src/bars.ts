@@ -175,6 +175,10 @@ class Bars implements Drawer {
     return this.stacked && !isOn(scene, "apart");
   }
 
+  subject(scene: Scene): string {
+    return this.parts.length > 0 ? "" : this.measure(scene).title;
+  }
+
   height(scene: Scene): number {
     if (!this.lying) return isNarrow(scene) ? 260 : 320;
     const sums = this.sums(this.measure(scene));

@@ -61,6 +61,8 @@ export interface Drawer {
   switches: Switch[];
   zoom: "none" | "x" | "xy";
   height(scene: Scene): number;
+  /** What is drawn of what could be chosen, in a few words. */
+  subject(scene: Scene): string;
   legend(scene: Scene): LegendEntry[];
   ramp?(scene: Scene): Ramp;
   /** What the chart leaves out, in a sentence; null where that is nothing. */
@@ -73,6 +75,14 @@ export interface Drawer {
 
 /** null where the figure lacks what its kind needs. */
 export type DrawerMaker = (figure: Figure) => Drawer | null;
+
+/** What is chosen where nobody has chosen. */
+export function initialChoices(drawer: Drawer): Map<string, string> {
+  const chosen = new Map<string, string>();
+  for (const choice of drawer.choices) chosen.set(choice.id, choice.initial);
+  for (const item of drawer.switches) chosen.set(item.id, item.initial ? "on" : "off");
+  return chosen;
+}
 
 export function isOn(scene: Scene, id: string): boolean {
   return scene.chosen.get(id) === "on";

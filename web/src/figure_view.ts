@@ -1,7 +1,7 @@
 /** One figure of the page: its chart, the buttons above it, and what the pointer and keys do. */
 import { choiceControl, switchControl } from "./controls";
 import { button, element, swatch } from "./dom";
-import type { Drawer, Scene } from "./drawer";
+import { type Drawer, initialChoices, type Scene } from "./drawer";
 import { type Chart, init } from "./engine";
 import { light, type Palette } from "./palette";
 import { savePng, saveSvg, svgElement } from "./picture";
@@ -36,9 +36,7 @@ export class FigureView {
     palette: Palette,
   ) {
     this.place = root.querySelector<HTMLElement>(".chart")!;
-    const chosen = new Map<string, string>();
-    for (const choice of drawer.choices) chosen.set(choice.id, choice.initial);
-    for (const item of drawer.switches) chosen.set(item.id, item.initial ? "on" : "off");
+    const chosen = initialChoices(drawer);
     this.scene = { palette, width: 0, height: 0, chosen, hidden: new Set(), x: [0, 1], y: [0, 1] };
     root.classList.add("drawn");
     const tools = this.tools();
@@ -98,7 +96,7 @@ export class FigureView {
     this.afterPrint();
     const scene = { ...this.scene, palette: light, width: printWidth };
     scene.height = this.drawer.height(scene);
-    const drawing = svgElement(this.drawer, scene);
+    const drawing = svgElement(this.drawer, scene, this.figure.id);
     drawing.setAttribute("class", "for-print");
     this.place.after(drawing);
   }

@@ -60,6 +60,11 @@ class Histogram implements Drawer {
     return all;
   }
 
+  subject(scene: Scene): string {
+    const { title } = this.measure(scene);
+    return isOn(scene, "cumulative") ? `${title}; dashed: of this size or less` : title;
+  }
+
   height(scene: Scene): number {
     return isNarrow(scene) ? 280 : 340;
   }
@@ -88,6 +93,7 @@ class Histogram implements Drawer {
       name,
       stack: "all",
       barCategoryGap: "8%",
+      barMaxWidth: 64,
       data: Array.from(numbers, (value) => (log && value === 0 ? "-" : value)),
       itemStyle: { color: this.series ? colours.get(name) : scene.palette.series[0] },
       silent: true,

@@ -1,19 +1,13 @@
 /** Draws the figures of a report into its page. */
-import { bars } from "./bars";
+import "./canvas";
 import { contents } from "./contents";
 import { element } from "./dom";
-import type { DrawerMaker } from "./drawer";
+import { makerOf } from "./drawers";
 import { FigurePlace } from "./figure_place";
 import { filterBar } from "./filter";
-import { histogram } from "./histogram";
-import { matrix } from "./matrix";
-import { lines, scatter } from "./points";
 import { type StoredReport, storedReport, unpacked } from "./report_data";
 import { sortableTables } from "./tables";
 import { onThemeChange, palette, themeSwitch } from "./theme";
-import { timeline } from "./timeline";
-
-const makers: Record<string, DrawerMaker> = { bars, histogram, matrix, timeline, lines, scatter };
 
 function figurePlaces(): Map<string, HTMLElement> {
   const places = new Map<string, HTMLElement>();
@@ -27,7 +21,7 @@ async function drawn(report: StoredReport | null): Promise<FigurePlace[]> {
   const views: FigurePlace[] = [];
   for (const [id, place] of figurePlaces()) {
     const stored = report?.figures[id];
-    const make = stored && Object.hasOwn(makers, stored.kind) ? makers[stored.kind] : undefined;
+    const make = stored && makerOf(stored.kind);
     if (!stored || !make) continue;
     try {
       const figure = await unpacked(id, stored);

@@ -7,6 +7,7 @@ import { type Column, columnNamed, type Figure, numberAt, valueColumns } from ".
 import { axisText, exactText } from "./units";
 
 const levels = 32;
+const largestCell = 72;
 /** Room for the labels. */
 const edge = { left: 60, top: 44 };
 
@@ -16,8 +17,8 @@ class Matrix implements Drawer {
   readonly zoom: "none" | "xy";
   private readonly block: number;
   private readonly size: number;
-  /** Row of the figure by cell. */
-  private readonly rowOf = new Map<number, number>();
+  /** Row of the figure by cell; made when somebody asks. */
+  private rowOf: Map<number, number> | undefined;
 
   constructor(
     private readonly figure: Figure,
@@ -33,8 +34,6 @@ class Matrix implements Drawer {
       last = Math.max(last, numberAt(source, row), numberAt(destination, row));
     }
     this.size = Math.floor(last / this.block) + 1;
-    for (let row = 0; row < figure.rows; row++)
-      this.rowOf.set(this.cell(this.at(source, row), this.at(destination, row)), row);
     const options = measures.map((column) => ({ value: column.name, label: column.title }));
     if (options.length > 1)
       this.choices.push({
@@ -53,8 +52,14 @@ class Matrix implements Drawer {
     return Math.floor(numberAt(column, row) / this.block);
   }
 
-  private cell(source: number, destination: number): number {
-    return source * this.size + destination;
+  private rowAt(source: number, destination: number): number | undefined {
+    const cell = (from: number, to: number) => from * this.size + to;
+    if (!this.rowOf) {
+      this.rowOf = new Map();
+      for (let row = 0; row < this.figure.rows; row++)
+        this.rowOf.set(cell(this.at(this.source, row), this.at(this.destination, row)), row);
+    }
+    return this.rowOf.get(cell(source, destination));
   }
 
   private measure(scene: Scene): Column {
@@ -72,12 +77,16 @@ class Matrix implements Drawer {
     return [Math.min(least, most), most];
   }
 
+  subject(scene: Scene): string {
+    return this.measure(scene).title;
+  }
+
   height(scene: Scene): number {
     return this.side(scene) + edge.top + 6;
   }
 
   private side(scene: Scene): number {
-    return Math.min(scene.width - edge.left - 8, 540);
+    return Math.min(scene.width - edge.left - 8, 540, Math.max(2, this.size) * largestCell);
   }
 
   legend() {
@@ -174,7 +183,7 @@ class Matrix implements Drawer {
     const [to, from] = [Math.round(x), Math.round(y)];
     if (to < 0 || from < 0 || to >= this.size || from >= this.size) return null;
     const measure = this.measure(scene);
-    const row = this.rowOf.get(this.cell(from, to));
+    const row = this.rowAt(from, to);
     const value = row === undefined ? 0 : numberAt(measure, row);
     let all = 0;
     for (const each of measure.values) all += each;

@@ -17,6 +17,7 @@ import { exactText } from "./units";
 import { type Ends, endsOf, intervalAt, intervalText, whisker } from "./whiskers";
 
 const mostColours = 8;
+const mostSymbols = 4000;
 
 interface Series {
   name: string;
@@ -73,6 +74,10 @@ class Points implements Drawer {
 
   private measure(scene: Scene): Column {
     return this.measures.find((column) => column.name === scene.chosen.get("measure")) ?? this.measures[0]!;
+  }
+
+  subject(scene: Scene): string {
+    return this.joined ? this.measure(scene).title : "";
   }
 
   height(scene: Scene): number {
@@ -153,14 +158,15 @@ class Points implements Drawer {
         lineStyle: { width: 1.75 },
         ...(this.joined
           ? {
-              showSymbol: most <= 60,
+              showSymbol: most <= 60 && this.figure.rows <= mostSymbols,
               symbol: "circle",
               symbolSize: 5,
               ...(most > 2000 ? { sampling: "minmax" } : {}),
             }
           : {
               symbolSize: most > 400 ? 5 : 8,
-              large: most > 4000,
+              large: this.figure.rows > mostSymbols, // as one path
+              largeThreshold: 1,
               itemStyle: { color: colours.get(name), opacity: 0.75 },
             }),
         silent: true,

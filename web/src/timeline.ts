@@ -25,6 +25,7 @@ class Timeline implements Drawer {
   readonly switches: Switch[] = [];
   readonly zoom = "x";
   private readonly axes: string[];
+  private readonly names = new Map<Column, string[]>();
 
   constructor(
     private readonly figure: Figure,
@@ -64,13 +65,21 @@ class Timeline implements Drawer {
     return { id: "ranks", label: "Ranks", options, initial: options[0]!.value, form: "list" };
   }
 
-  /** Names of calls; compute has its own shade. */
+  /** Names of a column of texts in the order of the rows, of calls alone: compute has its own shade. */
   private namesOf(column: Column | undefined): string[] {
-    const names = new Set<string>();
-    for (let row = 0; column && row < this.figure.rows; row++) {
-      if (!this.model.isCompute(row)) names.add(textAt(column, row));
+    if (!column) return [];
+    let names = this.names.get(column);
+    if (names) return names;
+    names = [];
+    const seen = new Uint8Array(column.dictionary?.length ?? 0);
+    for (let row = 0; row < this.figure.rows; row++) {
+      const code = column.values[row]!;
+      if (seen[code] !== 0 || this.model.isCompute(row)) continue;
+      seen[code] = 1;
+      names.push(textAt(column, row));
     }
-    return [...names];
+    this.names.set(column, names);
+    return names;
   }
 
   /** Positions of the ranks shown. */
@@ -93,6 +102,13 @@ class Timeline implements Drawer {
 
   private lanes(scene: Scene): number {
     return isOn(scene, "lanes") ? this.axes.length : 1;
+  }
+
+  subject(scene: Scene): string {
+    const iteration = scene.chosen.get("iteration");
+    if (iteration === undefined) return "";
+    if (iteration === everything) return "all iterations";
+    return Number(iteration) < 0 ? "initialisation" : `iteration ${iteration}`;
   }
 
   height(scene: Scene): number {

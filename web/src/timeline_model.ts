@@ -1,6 +1,7 @@
 /** The intervals of a timeline by iteration and rank, found and thinned out without an object per interval. */
-import { type Column, columnNamed, type Figure, numberAt, textAt } from "./report_data";
+import { type Column, columnNamed, type Figure, numberAt } from "./report_data";
 
+/** `op` and `axis` are texts. */
 export interface TimelineColumns {
   rank: Column;
   start: Column;
@@ -17,21 +18,36 @@ export function timelineColumns(figure: Figure): TimelineColumns | null {
   const start = columnNamed(figure, "start_ns");
   const duration = columnNamed(figure, "duration_ns");
   const op = columnNamed(figure, "op");
-  if (!rank || !start || !duration || !op) return null;
+  const axis = columnNamed(figure, "axis");
+  if (!rank || !start || !duration || !op?.dictionary) return null;
   return {
     rank,
     start,
     duration,
     op,
     iteration: columnNamed(figure, "iteration"),
-    axis: columnNamed(figure, "axis"),
+    axis: axis?.dictionary ? axis : undefined,
     bytes: columnNamed(figure, "message_bytes"),
     kind: columnNamed(figure, "kind"),
   };
 }
 
-function ascending(column: Column | undefined): number[] {
-  return column ? [...new Set<number>(column.values)].sort((a, b) => a - b) : [0];
+/** The different values of a column, ascending, and the place of each row's among them. */
+function placed(column: Column | undefined, rows: number): { values: number[]; places: Uint32Array } {
+  const places = new Uint32Array(rows);
+  if (!column) return { values: [0], places };
+  const seen = new Map<number, number>();
+  for (let row = 0; row < rows; row++) {
+    const value = column.values[row]!;
+    if (row === 0 || value !== column.values[row - 1]) seen.set(value, 0);
+  }
+  const values = Array.from(seen.keys()).sort((a, b) => a - b);
+  for (const [at, value] of values.entries()) seen.set(value, at);
+  for (let row = 0; row < rows; row++) {
+    const value = column.values[row]!;
+    places[row] = row > 0 && value === column.values[row - 1] ? places[row - 1]! : seen.get(value)!;
+  }
+  return { values, places };
 }
 
 export class TimelineModel {
@@ -42,19 +58,20 @@ export class TimelineModel {
   /** Where each (iteration, rank) begins in `order`. */
   private readonly begins: Uint32Array;
   private readonly longest: Float64Array;
+  /** What \`kind\` has for computing; -1 where nothing is. */
+  private readonly compute: number;
 
   constructor(
     readonly columns: TimelineColumns,
     rows: number,
   ) {
-    this.ranks = ascending(columns.rank);
-    this.iterations = ascending(columns.iteration);
-    const rankAt = new Map(this.ranks.map((rank, at) => [rank, at]));
-    const iterationAt = new Map(this.iterations.map((iteration, at) => [iteration, at]));
+    const ranks = placed(columns.rank, rows);
+    const iterations = placed(columns.iteration, rows);
+    this.ranks = ranks.values;
+    this.iterations = iterations.values;
+    this.compute = columns.kind?.dictionary?.indexOf("compute") ?? -1;
     const cells = this.ranks.length * this.iterations.length;
-    const cellOf = (row: number) =>
-      (columns.iteration ? iterationAt.get(numberAt(columns.iteration, row))! : 0) * this.ranks.length +
-      rankAt.get(numberAt(columns.rank, row))!;
+    const cellOf = (row: number) => iterations.places[row]! * this.ranks.length + ranks.places[row]!;
     this.begins = new Uint32Array(cells + 1);
     this.longest = new Float64Array(cells);
     for (let row = 0; row < rows; row++) {
@@ -85,7 +102,7 @@ export class TimelineModel {
   }
 
   isCompute(row: number): boolean {
-    return this.columns.kind !== undefined && textAt(this.columns.kind, row) === "compute";
+    return this.compute >= 0 && this.columns.kind!.values[row] === this.compute;
   }
 
   /** First start and last end of these iterations. */

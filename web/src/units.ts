@@ -15,8 +15,12 @@ function short(value: number): string {
   return String(Number(value.toFixed(decimals)));
 }
 
+/** At most three decimals; not by toLocaleString, which engines without Intl have for whole numbers at most. */
 export function withCommas(value: number): string {
-  return value.toLocaleString("en-US", { maximumFractionDigits: 3 });
+  if (!(Math.abs(value) < 1e21)) return String(value);
+  const [whole, decimals] = value.toFixed(3).split(".") as [string, string];
+  const kept = decimals.replace(/0+$/, "");
+  return `${whole.replace(/\B(?=(\d{3})+$)/g, ",")}${kept === "" ? "" : `.${kept}`}`;
 }
 
 export function bytesText(bytes: number): string {

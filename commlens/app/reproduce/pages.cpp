@@ -111,7 +111,7 @@ std::string page_markdown(const PageHead& head, const std::vector<MadeItem>& ite
   return out;
 }
 
-void write_item(const std::filesystem::path& directory, const MadeItem& made) {
+void write_item(const std::filesystem::path& directory, const MadeItem& made, const SvgDrawer* drawer) {
   if (!made.item) {
     return;
   }
@@ -119,6 +119,14 @@ void write_item(const std::filesystem::path& directory, const MadeItem& made) {
   const Figure& whole = made.item->whole;
   write_file_atomically(figures / fmt::format("{}.json", whole.id), figure_json(whole));
   write_file_atomically(figures / fmt::format("{}.csv", whole.id), figure_csv(whole));
+  if (drawer == nullptr) {
+    return;
+  }
+  for (const Figure& figure : drawn(*made.item)) {
+    if (const Result<std::string> svg = drawer->draw(figure); svg && !svg->empty()) {
+      write_file_atomically(figures / fmt::format("{}.svg", figure.id), *svg);
+    }
+  }
 }
 
 }  // namespace commlens::study

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "commlens/app/reproduce/items.hpp"
+#include "commlens/report/svg.hpp"
 
 namespace commlens::study {
 
@@ -20,7 +21,8 @@ std::string page_html(const PageHead& head, const std::vector<MadeItem>& items);
 /// The same in Markdown, charts as tables.
 std::string page_markdown(const PageHead& head, const std::vector<MadeItem>& items);
 
-/// Writes figures/ID.json and figures/ID.csv of an item, and a picture of each panel. Throws SystemError.
-void write_item(const std::filesystem::path& directory, const MadeItem& made);
+/// Writes figures/ID.json and figures/ID.csv of an item, and ID.svg of it or of each of its panels that has a
+/// chart, where there is a drawer. Throws SystemError.
+void write_item(const std::filesystem::path& directory, const MadeItem& made, const SvgDrawer* drawer);
 
 }  // namespace commlens::study

@@ -126,6 +126,7 @@ std::string command_of(const Training& training) {
   text += flags.zero ? fmt::format(" --zero {}", *flags.zero) : "";
   add_flag(text, "--layers", flags.layers);
   add_flag(text, "--hidden", flags.hidden);
+  add_flag(text, "--heads", flags.heads);
   add_flag(text, "--seq", flags.seq);
   add_flag(text, "--vocab", flags.vocab);
   add_flag(text, "--micro-batch", flags.micro_batch);

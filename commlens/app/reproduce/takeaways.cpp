@@ -55,8 +55,7 @@ SmallShare small_share(const std::vector<BreakdownRow>& rows) {
 void add_small_messages(std::vector<Takeaway>& all, Study& study) {
   constexpr double least_calls = 0.3;
   constexpr double most_bytes = 0.01;
-  const char* const claim =
-      "most bytes are in large messages, and a large part of the calls are small ones (ZeRO-3, all_gather)";
+  const char* const claim = "most all_gathers are small, few bytes are in them (ZeRO-3)";
   const std::string expected = "above 30 % of the calls below 64 KiB, under 1 % of the bytes";
   for (const char* const model : {"1.3B", "13B"}) {
     if (const Result<Plan> plan = study.plan(model, k_deepspeed, {.dp = k_study_ranks, .zero = 3})) {
@@ -104,7 +103,7 @@ Takeaway half_more(const std::string& id, double ratio, const std::string& of, c
   constexpr double expected = 1.5;
   constexpr double tolerance = 0.01;
   return {id,
-          "ZeRO-3 sends half as much again as data parallelism",
+          "ZeRO-3 sends 1.5 times what DDP sends",
           "1.50 times",
           fmt::format("{}: {:.3f} times", of, ratio),
           verdict_of(std::abs(ratio - expected) < tolerance),
@@ -123,15 +122,15 @@ void add_zero3(std::vector<Takeaway>& all, Study& study) {
   all.push_back(half_more(
       "zero-3-13B",
       ratio_of(wire_of(study, "13B", k_deepspeed, 3, -1), wire_of(study, "13B", k_deepspeed, 0, -1)),
-      "13B in later ones, where the last layers stay gathered, over DDP", deepspeed_series()));
+      "13B, whose last layers stay gathered, over DDP", deepspeed_series()));
   all.push_back(half_more(
       "zero-3-19M",
       ratio_of(wire_of(study, "19M", k_deepspeed, 3, -1), wire_of(study, "19M", k_deepspeed, 0, -1)),
-      "19M, whose parameters stay gathered from forward to backward, over DDP", deepspeed_series()));
+      "19M, which stays gathered, over DDP", deepspeed_series()));
   all.push_back(half_more(
       "zero-3-over-zero-1",
       ratio_of(wire_of(study, "13B", k_deepspeed, 3, -1), wire_of(study, "13B", k_deepspeed, 1, -1)),
-      "13B, over ZeRO-1, which all_reduces", deepspeed_series()));
+      "13B, over a ZeRO-1 that all_reduces", deepspeed_series()));
   const Recording* const ddp = study.recording("zero-0");
   const Recording* const zero3 = study.recording("zero-3");
   if (ddp != nullptr && zero3 != nullptr) {
@@ -172,8 +171,8 @@ void add_lengths_of(std::vector<Takeaway>& all, Study& study) {
     const std::vector<std::int64_t> bytes =
         by_length(study, k_deepspeed, {.dp = k_study_ranks, .zero = zero}, CommKind::all_gather);
     all.push_back(
-        {fmt::format("sequence-zero-{}", zero),
-         "what data parallelism gathers does not depend on the sequence length", "equal for s = 512 to 4,096",
+        {fmt::format("sequence-zero-{}", zero), "gathers of parameters do not depend on the sequence",
+         "equal for s = 512 to 4,096",
          fmt::format("{}: {} bytes at each", scheme_text(zero), with_commas(bytes.front())),
          verdict_of(std::ranges::all_of(bytes, [&](std::int64_t one) { return one == bytes.front(); })),
          deepspeed_series()});
@@ -182,12 +181,12 @@ void add_lengths_of(std::vector<Takeaway>& all, Study& study) {
   const std::vector<double> received =
       growth_of(by_length(study, k_neox, {.dp = 8, .pp = 2}, CommKind::recv));
   all.push_back(
-      {"receive", "receives double with the sequence length", "2.000 times",
+      {"receive", "receives double with the sequence", "2.000 times",
        fmt::format("{:.3f} times", fmt::join(received, ", ")),
        verdict_of(std::ranges::all_of(received, [](double one) { return std::abs(one - 2) < tolerance; })),
        neox_series()});
   const std::vector<double> sent = growth_of(by_length(study, k_neox, {.dp = 8, .pp = 2}, CommKind::send));
-  all.push_back({"send", "sends grow slightly more than that", "above 2 times",
+  all.push_back({"send", "sends grow a little more than that", "above 2 times",
                  fmt::format("{:.3f} times", fmt::join(sent, ", ")),
                  verdict_of(std::ranges::all_of(sent, [](double one) { return one > 2 + tolerance; })),
                  neox_series()});
@@ -198,7 +197,7 @@ void add_throughput_of(std::vector<Takeaway>& all, Study& study) {
   const Degrees stages{.dp = 8, .pp = 2, .sequence = 2048};
   const Result<SimulatedJob>& split = study.simulation("1.3B", k_neox, tensor);
   const Result<SimulatedJob>& piped = study.simulation("1.3B", k_neox, stages);
-  const char* const claim = "two tensor ranks compute faster than two pipeline stages, up to almost twice";
+  const char* const claim = "two tensor ranks are faster than two pipeline stages";
   if (split && piped) {
     const double ratio = piped->simulation.seconds.value / split->simulation.seconds.value;
     all.push_back({"tensor-throughput", claim, "more than 1 and at most 2.2 times",
@@ -216,26 +215,28 @@ void add_throughput_of(std::vector<Takeaway>& all, Study& study) {
 }
 
 void add_cold_receive(std::vector<Takeaway>& all, Study& study) {
-  const char* const claim = "receives of the first iteration are slow, other operations are not";
-  const Recording* const recording = study.recording("pp-4");
+  const char* const claim = "receives of the first iteration are slow";
+  const std::string expected = "at least 1.5 times as long as later ones";
+  const Recording* const recording = study.recording("pp-2");
   if (recording == nullptr) {
     all.push_back({"cold-receive",
                    claim,
-                   "the first receives take longer",
+                   expected,
                    "no training was recorded",
                    Verdict::open,
-                   {"commlens", Evidence::recorded_here, "a training on four pipeline stages"}});
+                   {"commlens", Evidence::recorded_here, "a training on two pipeline stages"}});
     return;
   }
+  constexpr double least = 1.5;
   const Summary summary = summarise(recording->trace);
   for (const ColdRow& row : summary.cold.rows) {
     if (row.kind == CommKind::recv && row.cold && row.warm) {
       const double ratio = row.cold->mean_ns() / row.warm->mean_ns();
-      all.push_back({"cold-receive", claim, "the first receives take longer",
+      all.push_back({"cold-receive", claim, expected,
                      fmt::format("first iteration {}, later {}: {:.1f} times",
                                  to_text(std::chrono::nanoseconds(std::llround(row.cold->mean_ns()))),
                                  to_text(std::chrono::nanoseconds(std::llround(row.warm->mean_ns()))), ratio),
-                     verdict_of(ratio > 1), recorded_series(*recording)});
+                     verdict_of(ratio >= least), recorded_series(*recording)});
     }
   }
 }
@@ -278,9 +279,9 @@ std::vector<Takeaway> checked_takeaways(Study& study) {
 
 ItemResult takeaways(Study& study) {
   Sheet sheet(
-      {"name", Column{"what", "claim"}, Column{"required", "expected"}, Column{"value", "found"}, "verdict"});
+      {"name", "verdict", Column{"what", "claim"}, Column{"value", "found"}, Column{"required", "expected"}});
   for (const Takeaway& takeaway : checked_takeaways(study)) {
-    sheet.add({takeaway.id, takeaway.claim, takeaway.expected, takeaway.found, name_of(takeaway.verdict)},
+    sheet.add({takeaway.id, name_of(takeaway.verdict), takeaway.claim, takeaway.found, takeaway.expected},
               takeaway.series);
   }
   Item item{
@@ -289,7 +290,7 @@ ItemResult takeaways(Study& study) {
           "What the paper concludes, as checks. FAIL says that the claim does not hold there, and the number "
           "how far: of ZeRO-3 on models whose parameters stay gathered, and beside a ZeRO-1 that "
           "all_reduces.",
-          {FigureKind::table, {}, {"name", "provenance"}}),
+          {FigureKind::table, {}, {"name", "series", "provenance"}}),
       {}};
   item.whole.notes.emplace_back(
       "A cold receive is the time until a connection is made and the first iteration of the stage before has "
