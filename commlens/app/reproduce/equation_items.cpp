@@ -1,5 +1,7 @@
 // Equations 1 to 5: as printed, corrected, recorded.
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -29,7 +31,9 @@ constexpr EquationText k_equations_text[] = {
     {"(12L + 2) b s h (t-1)/t", "(12L + 4) M b s h (t-1)/t, and 3 all_reduces of b s fp32 values", "elements",
      "one rank, one iteration"}};
 
-Drawing plain_table() { return {FigureKind::table, {}, {"panel", "bar", "provenance"}}; }
+Drawing plain_table() {
+  return {FigureKind::table, {}, {"panel", "bar", "calls_per_rank", "message_bytes_per_rank", "provenance"}};
+}
 
 std::string caption_of(int number) {
   const EquationText& text = k_equations_text[number - 1];
@@ -60,6 +64,11 @@ ItemResult rows_item(const Sheet& sheet, int number, const char* column,
   }
   Item item{whole_of(sheet, caption_of(number), plain_table()), {}};
   item.whole.columns = shown_columns(chosen, plain_table().hidden);
+  const std::vector<std::string> series = values_of(chosen, "series");
+  std::erase_if(item.whole.notes, [&](const std::string& note) {
+    return std::ranges::none_of(series,
+                                [&](const std::string& name) { return note.starts_with(name + ": "); });
+  });
   return item;
 }
 

@@ -163,7 +163,7 @@ ItemResult gather_timeline(Study& study) {
     item.panels.push_back(
         timeline_of(recording->trace, iteration, "fig-5-a", "Recorded here: narrow 19M on 4 ranks"));
   }
-  const Result<SimulatedJob>& simulated = study.simulation("1.3B", k_deepspeed, {.dp = 4, .zero = 3});
+  const Result<SimulatedJob>& simulated = study.simulation("1.3B", k_deepspeed, {.dp = 4, .zero = 3}, false);
   if (simulated) {
     const Trace& trace = simulated->simulation.trace;
     add_gathers(sheet, trace, simulated->simulation.iteration, simulated_series(*simulated));

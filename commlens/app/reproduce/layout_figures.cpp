@@ -61,9 +61,9 @@ ItemResult rank_grid(Study& study) {
   }
   const ParallelLayout& layout = plan->job.layout;
   const std::int64_t layers = plan->job.model.layers;
-  Sheet sheet({"rank", Column{"pp", "pipeline stage"}, Column{"dp", "data rank"}, Column{"tp", "tensor rank"},
-               Column{"part", "holds"}, Column{"ranks_text", "same stage, other tensor rank"},
-               Column{"group_text", "same part of the model"}, Column{"place", "next stage"}});
+  Sheet sheet({"rank", Column{"pp", "stage"}, Column{"dp", "data"}, Column{"tp", "tensor"},
+               Column{"part", "layers"}, Column{"place", "reduces activations with"},
+               Column{"group_row", "reduces gradients with"}, Column{"destination_rank", "sends to"}});
   const auto rank_at = [&](std::int64_t pp, std::int64_t dp, std::int64_t tp) {
     return tp + layout.tp * (dp + layout.dp * pp);
   };
@@ -72,13 +72,11 @@ ItemResult rank_grid(Study& study) {
     const std::int64_t dp = rank / layout.tp % layout.dp;
     const std::int64_t pp = rank / layout.tp / layout.dp;
     const std::int64_t first = pp * layers / layout.pp;
-    sheet.add(
-        {rank, pp, dp, tp,
-         fmt::format("layers {} to {}, half {} of each matrix", first, first + layers / layout.pp - 1, tp),
-         fmt::format("rank {}", rank_at(pp, dp, 1 - tp)), fmt::format("rank {}", rank_at(pp, 1 - dp, tp)),
-         pp + 1 < layout.pp ? Cell(fmt::format("rank {}", rank_at(pp + 1, dp, tp))) : Cell()},
-        {"GPT-NeoX's order of ranks", Evidence::exact,
-         "the mesh that predictions use: tensor ranks are neighbours, then data ranks, then stages"});
+    sheet.add({rank, pp, dp, tp, fmt::format("{} to {}", first, first + layers / layout.pp - 1),
+               rank_at(pp, dp, 1 - tp), rank_at(pp, 1 - dp, tp),
+               pp + 1 < layout.pp ? Cell(rank_at(pp + 1, dp, tp)) : Cell()},
+              {"GPT-NeoX's order of ranks", Evidence::exact,
+               "the mesh that predictions use: tensor ranks are neighbours, then data ranks, then stages"});
   }
   Item item{
       whole_of(

@@ -40,8 +40,8 @@ void add_devices(Sheet& sheet, const std::string& model, std::int64_t devices, S
 }
 
 ItemResult zero1_time(Study& study, const std::string& model) {
-  Sheet sheet(
-      {"panel", "setting", "rank_count", "part", "time_s", "low_s", "high_s", "exposed_s", "part_share"});
+  Sheet sheet({"panel", "setting", "rank_count", "part", "time_s", "low_s", "high_s", "exposed_s",
+               Column{"part_share", "share"}});
   std::vector<std::string> refused;
   for (const std::int64_t devices : k_devices) {
     add_devices(sheet, model, devices, study, refused);

@@ -66,9 +66,10 @@ void Sheet::add(std::vector<Cell> cells, const Series& series) {
 std::vector<std::string> Sheet::notes() const {
   std::vector<std::string> notes;
   for (const auto& [series, others] : told_) {
-    std::string note = fmt::format("{}: {}, {}", series.name, name_of(series.evidence), series.provenance);
+    std::string note =
+        fmt::format("{}: {}, {}{}", series.name, name_of(series.evidence),
+                    others > 0 ? "row by row as the data have it, such as " : "", series.provenance);
     note += series.above > 0 ? fmt::format("; {} at the widest", interval_text(series)) : "";
-    note += others > 0 ? "; the data have that of each row" : "";
     notes.push_back(note + ".");
   }
   return notes;

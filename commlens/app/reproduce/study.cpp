@@ -107,9 +107,9 @@ Result<Plan> Study::plan(const std::string& model, const char* framework, const 
 }
 
 const Result<SimulatedJob>& Study::simulation(const std::string& model, const char* framework,
-                                              const Degrees& degrees, const std::string& machine) {
+                                              const Degrees& degrees, bool collapses) {
   const std::string key = fmt::format("{} {} {} {} {} {} {} {}", model, framework, degrees.dp, degrees.tp,
-                                      degrees.pp, degrees.zero, degrees.sequence, machine);
+                                      degrees.pp, degrees.zero, degrees.sequence, collapses);
   const auto found = simulations_.find(key);
   if (found != simulations_.end()) {
     return found->second;
@@ -118,7 +118,8 @@ const Result<SimulatedJob>& Study::simulation(const std::string& model, const ch
   request.config = {model};
   request.framework = framework;
   request.overrides = overrides_of(degrees);
-  request.machine = machine;
+  request.machine = k_machine;
+  request.collapse = collapses;
   return simulations_.emplace(key, simulate(request)).first->second;
 }
 

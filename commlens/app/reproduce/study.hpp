@@ -71,9 +71,9 @@ class Study {
 
   /// The plan of a model by a rule set; quiet.
   Result<Plan> plan(const std::string& model, const char* framework, const Degrees& degrees);
-  /// Its iteration on the paper's machine.
+  /// Its iteration on the paper's machine. `collapses`: ranks that do the same are one in its trace.
   const Result<SimulatedJob>& simulation(const std::string& model, const char* framework,
-                                         const Degrees& degrees, const std::string& machine = k_machine);
+                                         const Degrees& degrees, bool collapses = true);
   /// The paper's equations for a layout, whether or not a framework could run it.
   std::vector<EquationValue> equations_of(const std::string& model, const Degrees& degrees) const;
   std::optional<EquationValue> equation(const std::string& number, const std::string& model,

@@ -38,7 +38,7 @@ constexpr Symbol k_added[] = {{"M", "micro-batches of an optimizer step", "--mic
 
 /// "8 count of …": a number of a machine file with its unit.
 std::string text_of(const std::optional<Quantity>& quantity) {
-  return quantity ? fmt::format("{:g} {}", quantity->value, quantity->unit) : "not known";
+  return quantity ? fmt::format("{:.3g} {}", quantity->value, quantity->unit) : "not known";
 }
 
 }  // namespace
@@ -75,9 +75,9 @@ ItemResult setups(Study&) {
     cpu = here->host
               ? fmt::format("{}, {} cores", here->host->cpu, here->host->cores ? here->host->cores->value : 0)
               : cpu;
-    processor = here->processor.name;
+    processor = here->host && here->processor.name == here->host->cpu ? "none" : here->processor.name;
     memory = here->host ? text_of(here->host->memory) : memory;
-    nics = here->out.nics ? fmt::format("{:g} NICs, {}", here->out.nics->value, here->out.type) : "none";
+    nics = here->out.nics ? fmt::format("{}, NICs: {:g}", here->out.type, here->out.nics->value) : "none";
   } else {
     cpu = fmt::format("{} threads of hardware", std::thread::hardware_concurrency());
   }

@@ -26,7 +26,7 @@ const std::vector<ColumnUse>& breakdown_columns() {
                                                  "message_bytes_per_rank",
                                                  "wire_bytes_per_rank",
                                                  "logged_bytes_per_rank",
-                                                 "part_share"};
+                                                 Column{"part_share", "share"}};
   return columns;
 }
 
@@ -37,6 +37,12 @@ struct Bar {
   int zero = 0;
   std::int64_t ranks = 0;
 };
+
+/// The scheme, and the series where a panel has several of a scheme.
+std::string bar_text(const Bar& bar, const Series& series) {
+  return series.evidence == Evidence::exact ? fmt::format("{}, {}", scheme_text(bar.zero), series.name)
+                                            : scheme_text(bar.zero);
+}
 
 void add_bar(Sheet& sheet, const Bar& bar, const std::vector<OpTotal>& totals, const Series& series) {
   Bytes wire;
@@ -51,9 +57,8 @@ void add_bar(Sheet& sheet, const Bar& bar, const std::vector<OpTotal>& totals, c
       continue;
     }
     sheet.add(
-        {bar.panel, bar.model, scheme_text(bar.zero), bar.ranks,
-         fmt::format("{}, {}", scheme_text(bar.zero), series.name), name_of(op), total.calls, total.message,
-         total.wire, total.logged,
+        {bar.panel, bar.model, scheme_text(bar.zero), bar.ranks, bar_text(bar, series), name_of(op),
+         total.calls, total.message, total.wire, total.logged,
          static_cast<double>(total.wire.value) / static_cast<double>(std::max<std::int64_t>(wire.value, 1))},
         series);
   }
