@@ -63,8 +63,7 @@ void make_directories(const fs::path& directory) {
 
 Table takeaways_table(study::Study& made) {
   Table table(columns({Column{.key = "name", .in_text = false}, "verdict", Column{"what", "claim"},
-                       Column{"value", "found"},
-                       Column{.key = "required", .title = "expected", .in_text = false}, "evidence"}));
+                       Column{"value", "found"}, Column{.key = "expected", .in_text = false}, "evidence"}));
   for (const study::Takeaway& takeaway : study::checked_takeaways(made)) {
     table.add({takeaway.id, name_of(takeaway.verdict), takeaway.claim, takeaway.found, takeaway.expected,
                name_of(takeaway.series.evidence)});
@@ -107,7 +106,7 @@ class Reproduction {
   }
 
  private:
-  static constexpr std::int64_t k_items_steps = 24;
+  static constexpr std::int64_t k_items_steps = 25;
   static std::int64_t steps_of(const study::Training& training) {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(10 * training.expected_s));
   }

@@ -185,7 +185,7 @@ class OutputKeys : public ::testing::Test {
       text << file.rdbuf();
       if (entry.path().extension() == ".csv") {
         written_.add_csv(verb, text.str());
-      } else {
+      } else if (entry.path().extension() == ".json") {
         written_.add_json(verb, Json::parse(text.str()));
       }
     }

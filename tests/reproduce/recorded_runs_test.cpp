@@ -48,6 +48,9 @@ const Training& training(const std::vector<Training>& all, const std::string& na
 }
 
 TEST(RecordedHere, AreAsPredictedAndAsTheoryHasThem) {
+  if (const char* const program = std::getenv("COMMLENS_BINARY")) {  // modules are beside it
+    setenv("COMMLENS_MODULE_PATH", std::filesystem::path(program).parent_path().c_str(), 1);
+  }
   if (!module_file("libcommlens-engine.so")) {
     GTEST_SKIP() << "this build has no trainer";
   }

@@ -75,7 +75,7 @@ ItemResult rows_item(const Sheet& sheet, int number, const char* column,
 }  // namespace
 
 ItemResult equation_1(Study& study) {
-  Sheet sheet({"model", "elements", Column{"ratio", "to the true count"}});
+  Sheet sheet({"model", "elements", "ratio_to_true"});
   for (const char* const model : {"19M", "125M", "1.3B", "13B", "20B"}) {
     const std::optional<EquationValue> value = study.equation("1", model, {});
     if (!value) {

@@ -26,7 +26,7 @@ Bytes lone_reductions(const Plan& plan) {
 }  // namespace
 
 ItemResult footnotes(Study& study) {
-  Sheet sheet({Column{"what", "footnote"}, Column{"why", "what it is"}, Column{"formula", "computed"},
+  Sheet sheet({Column{"what", "footnote"}, Column{"why", "what it is"}, Column{"value", "computed"},
                Column{"message_bytes", "bytes"}});
   const Series rules = neox_series();
   const Result<Plan> stages = study.plan(k_footnote_model, k_neox, {.dp = 1, .pp = 2});

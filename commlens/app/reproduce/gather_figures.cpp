@@ -143,14 +143,20 @@ ItemResult gather_sizes(Study& study) {
                      drawing),
             {}};
   for (const std::string& panel : values_of(sheet.table(), "panel")) {
-    item.panels.push_back(panel_of(rows_with(sheet.table(), "panel", panel), "fig-9-" + panel,
-                                   sizes_title(panel), "", drawing));
+    const Table rows = rows_with(sheet.table(), "panel", panel);
+    const Table later = rows_with(rows, "series", deepspeed_series().name);
+    item.panels.push_back(
+        panel_of(later.empty() ? rows : later, "fig-9-" + panel, sizes_title(panel), "", drawing));
   }
   item.whole.notes.push_back(fmt::format(
       "Tensors of fewer than 100,000 elements stay gathered and are gathered once after the step, one call "
       "each: 8L + 2 messages below {}. Larger ones are fetched together where they are prefetched, so that "
       "there are fewer of them than tensors.",
       to_text(Bytes{k_small_bytes})));
+  item.whole.notes.emplace_back(
+      "Panels show an iteration after the first; the data have the first one too, and what it would be if "
+      "each tensor "
+      "were gathered alone.");
   return item;
 }
 

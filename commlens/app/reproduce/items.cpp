@@ -16,8 +16,9 @@ constexpr std::string_view k_data = "Data parallelism and ZeRO: Figures 7 to 10"
 constexpr std::string_view k_split_model = "Pipeline and tensor parallelism: Figures 11 to 13";
 constexpr std::string_view k_length = "Sequence length: Figures 14 and 15";
 constexpr std::string_view k_notes = "Footnotes";
+constexpr std::string_view k_today = "2024 against today";
 
-constexpr std::array<ItemEntry, 24> k_items = {{
+constexpr std::array<ItemEntry, 25> k_items = {{
     {"takeaways", "Takeaways as checks", k_conclusions, takeaways},
     {"fig-1", "Figure 1: 13B, ZeRO-1 and 8 tensor ranks", k_motivation, zero1_time_13b},
     {"fig-2", "Figure 2: 20B, ZeRO-1 and 8 tensor ranks", k_motivation, zero1_time_20b},
@@ -42,6 +43,7 @@ constexpr std::array<ItemEntry, 24> k_items = {{
     {"fig-14", "Figure 14: Gathers and throughput by sequence length", k_length, sequence_gathers},
     {"fig-15", "Figure 15: Messages and throughput by sequence length", k_length, sequence_messages},
     {"footnotes", "Footnotes 1 to 5", k_notes, footnotes},
+    {"today", "The same configuration by each framework", k_today, frameworks_today},
 }};
 
 }  // namespace

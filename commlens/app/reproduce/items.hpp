@@ -56,6 +56,7 @@ ItemResult equation_4(Study& study);
 ItemResult equation_5(Study& study);
 ItemResult footnotes(Study& study);
 ItemResult takeaways(Study& study);
+ItemResult frameworks_today(Study& study);
 
 /// The rows of Figures 10 and 13, which show what Eqs 2 to 5 say against what is sent.
 Sheet zero_theory_sheet(Study& study);

@@ -61,9 +61,8 @@ ItemResult rank_grid(Study& study) {
   }
   const ParallelLayout& layout = plan->job.layout;
   const std::int64_t layers = plan->job.model.layers;
-  Sheet sheet({"rank", Column{"pp", "stage"}, Column{"dp", "data"}, Column{"tp", "tensor"},
-               Column{"part", "layers"}, Column{"place", "reduces activations with"},
-               Column{"group_row", "reduces gradients with"}, Column{"destination_rank", "sends to"}});
+  Sheet sheet({"rank", Column{"pp", "stage"}, Column{"dp", "data"}, Column{"tp", "tensor"}, "layers_text",
+               "tensor_peer_rank", "data_peer_rank", Column{"destination_rank", "sends to"}});
   const auto rank_at = [&](std::int64_t pp, std::int64_t dp, std::int64_t tp) {
     return tp + layout.tp * (dp + layout.dp * pp);
   };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -103,6 +104,20 @@ ItemResult model_volumes(Study& study) {
   return item;
 }
 
+namespace {
+
+/// "neox/t2p2" -> "t = 2, p = 2".
+std::string split_text(std::string_view run) {
+  std::string text;
+  for (const char letter : run.substr(run.find('/') + 1)) {
+    const bool is_degree = letter >= '0' && letter <= '9';
+    text += is_degree ? fmt::format(" = {}", letter) : fmt::format("{}{}", text.empty() ? "" : ", ", letter);
+  }
+  return text;
+}
+
+}  // namespace
+
 ItemResult model_breakdown(Study& study) {
   Sheet sheet({"panel", "model", "setting", "bar", "op", "axis", "calls_per_rank", "message_bytes_per_rank",
                "wire_bytes_per_rank", "logged_bytes_per_rank"});
@@ -129,8 +144,8 @@ ItemResult model_breakdown(Study& study) {
     for (const CommKind op :
          {CommKind::all_reduce, CommKind::all_gather, CommKind::broadcast, CommKind::send, CommKind::recv}) {
       if (const GoldenCalls calls = run.total(op, 1); calls.calls > 0) {
-        sheet.add({"d", run.model, std::string(name).substr(5), std::string(name).substr(5), name_of(op), "",
-                   calls.calls, calls.message, run.wire(op, 1), Cell()},
+        sheet.add({"d", run.model, split_text(name), split_text(name), name_of(op), "", calls.calls,
+                   calls.message, run.wire(op, 1), Cell()},
                   golden_series(run));
       }
     }

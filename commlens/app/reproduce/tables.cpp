@@ -59,8 +59,8 @@ ItemResult variable_names(Study&) {
 }
 
 ItemResult setups(Study&) {
-  Sheet sheet({"what", Column{"value", "the paper"}, Column{"now", "described or corrected"},
-               Column{"here", "this machine"}});
+  Sheet sheet(
+      {"what", Column{"value", "the paper"}, Column{"corrected", "described or corrected"}, "this_machine"});
   const Result<Machine> frontier = find_machine(k_machine);
   const Result<Machine> here = machine_here();
   const Series series{"Table II", Evidence::exact,

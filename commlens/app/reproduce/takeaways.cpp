@@ -236,7 +236,7 @@ void add_cold_receive(std::vector<Takeaway>& all, Study& study) {
                      fmt::format("first iteration {}, later {}: {:.1f} times",
                                  to_text(std::chrono::nanoseconds(std::llround(row.cold->mean_ns()))),
                                  to_text(std::chrono::nanoseconds(std::llround(row.warm->mean_ns()))), ratio),
-                     verdict_of(ratio >= least), recorded_series(*recording)});
+                     ratio >= least ? Verdict::pass : Verdict::open, recorded_series(*recording)});
     }
   }
 }
@@ -278,8 +278,7 @@ std::vector<Takeaway> checked_takeaways(Study& study) {
 }
 
 ItemResult takeaways(Study& study) {
-  Sheet sheet(
-      {"name", "verdict", Column{"what", "claim"}, Column{"value", "found"}, Column{"required", "expected"}});
+  Sheet sheet({"name", "verdict", Column{"what", "claim"}, Column{"value", "found"}, "expected"});
   for (const Takeaway& takeaway : checked_takeaways(study)) {
     sheet.add({takeaway.id, name_of(takeaway.verdict), takeaway.claim, takeaway.found, takeaway.expected},
               takeaway.series);
@@ -296,7 +295,7 @@ ItemResult takeaways(Study& study) {
       "A cold receive is the time until a connection is made and the first iteration of the stage before has "
       "ended, not "
       "a matter of small messages. Threads of one process have no connections to make: what is recorded here "
-      "is the second.");
+      "is the second, and the check stays open where it does not show.");
   return item;
 }
 
