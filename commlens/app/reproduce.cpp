@@ -130,6 +130,7 @@ class Reproduction {
           });
       task.add(steps_of(training));
     }
+    result_.stopped = result_.stopped || is_stopped();
     return result_.trainings > 0;
   }
 

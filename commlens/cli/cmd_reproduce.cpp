@@ -1,3 +1,4 @@
+#include <csignal>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -35,7 +36,9 @@ Result<ExitCode> reproduce_verb(Console& console, const ReproduceFlags& flags) {
   request.events = events_of(console);
   return reproduce(request).map([&](const ReproduceResult& result) {
     write_rendered(console, output, result);
-    return ExitCode::done;
+    return !result.stopped                   ? ExitCode::done
+           : StopSignals::first() == SIGTERM ? ExitCode::terminated
+                                             : ExitCode::interrupted;
   });
 }
 
