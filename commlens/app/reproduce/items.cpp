@@ -43,7 +43,7 @@ constexpr std::array<ItemEntry, 25> k_items = {{
     {"fig-14", "Figure 14: Gathers and throughput by sequence length", k_length, sequence_gathers},
     {"fig-15", "Figure 15: Messages and throughput by sequence length", k_length, sequence_messages},
     {"footnotes", "Footnotes 1 to 5", k_notes, footnotes},
-    {"today", "The same configuration by each framework", k_today, frameworks_today},
+    {"today", "Today: The same configuration by each framework", k_today, frameworks_today},
 }};
 
 }  // namespace
