@@ -55,7 +55,8 @@ function(commlens_mpi_module name)
   target_link_libraries(commlens_mpi_${name} INTERFACE ${COMMLENS_MPI_${name}_LIBRARY})
   commlens_module(mpi-${name} SOURCE transport/comm_mpi.cpp
                   LINK commlens_transport commlens_mpi_${name} ${CMAKE_DL_LIBS})
-  target_sources(commlens-mpi-${name} PRIVATE ${PROJECT_SOURCE_DIR}/commlens/transport/comm_mpi_calls.cpp
+  target_sources(commlens-mpi-${name} PRIVATE ${PROJECT_SOURCE_DIR}/commlens/transport/comm_mpi_algorithms.cpp
+                                              ${PROJECT_SOURCE_DIR}/commlens/transport/comm_mpi_calls.cpp
                                               ${PROJECT_SOURCE_DIR}/commlens/transport/comm_mpi_operations.cpp
                                               ${PROJECT_SOURCE_DIR}/commlens/transport/comm_mpi_work.cpp
                                               ${PROJECT_SOURCE_DIR}/commlens/transport/comm_mpi_queue.cpp)

@@ -5,6 +5,7 @@
 #include "commlens/app/job_text.hpp"
 #include "commlens/app/prediction.hpp"
 #include "commlens/base/wrapped.hpp"
+#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/memory.hpp"
 #include "commlens/frameworks/paper/equations.hpp"
 #include "commlens/model/parameters.hpp"

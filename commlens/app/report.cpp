@@ -31,6 +31,10 @@ std::string title_of_results(const ResultDocuments& documents) {
     const SearchedOn& on = documents.layouts ? documents.layouts->on : documents.scaling->on;
     return fmt::format("Layouts of {} on {} of {}", on.model, devices_text(on.ranks), on.machine);
   }
+  if (!documents.simulated) {
+    return fmt::format("Measured calls of {} ranks over {}", documents.measured->ranks,
+                       printable(documents.measured->transport));
+  }
   return fmt::format("Simulated iteration of {} ranks on {}", with_commas(documents.simulated->ranks),
                      documents.simulated->machine);
 }
@@ -69,6 +73,9 @@ std::string subtitle_of(const ReportMaterial& material) {
   if (documents.simulated) {
     add(fmt::format("{}: simulated on {}", printable(documents.simulated->name),
                     printable(documents.simulated->machine)));
+  }
+  if (documents.measured) {
+    add(fmt::format("{}: measured by bench", printable(documents.measured->name)));
   }
   return text;
 }

@@ -36,8 +36,8 @@ struct ReportPage {
 /// input cannot be read or predicted.
 Result<ReportPage> report(const ReportRequest& request);
 
-/// Writes DIR/ID.json and DIR/ID.csv of every figure, DIR/ID.svg of those that have a chart, and DIR/index.json
-/// that lists them. Warns where no SVG can be drawn. Throws SystemError.
+/// Writes DIR/ID.json and DIR/ID.csv of every figure, DIR/ID.svg of those that have a chart, and
+/// DIR/index.json that lists them. Warns where no SVG can be drawn. Throws SystemError.
 void write_figures(const std::string& directory, const ReportPage& page, const Events& events = {});
 
 /// Fails if a page cannot be written to `file` ("-" is accepted), would overwrite one of the `inputs`, or,

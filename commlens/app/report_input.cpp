@@ -324,7 +324,8 @@ Result<void> check_results_alone(const ReportRequest& request) {
   if (request.overrides != Overrides() || !request.framework.empty() || request.iterations ||
       request.ranks_per_node > 0 || request.rank) {
     return failure(
-        "only results of search and simulate were given: --framework, --iteration, --rank, --gpus-per-node "
+        "only results of search, simulate and bench were given: --framework, --iteration, --rank, "
+        "--gpus-per-node "
         "and the layout flags are for traces and configurations; leave them out");
   }
   return {};

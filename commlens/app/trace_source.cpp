@@ -116,9 +116,9 @@ std::string shown_name(const std::string& argument) { return argument == "-" ? "
 
 Result<Trace> open_trace(const Events& events, const std::string& argument) {
   if (names_result(argument)) {
-    return failure(
-        fmt::format("{} is a result of commlens search or simulate, not a trace; try commlens report {}",
-                    argument, argument));
+    return failure(fmt::format(
+        "{} is a result of commlens search, simulate or bench, not a trace; try commlens report {}", argument,
+        argument));
   }
   if (!names_trace(argument)) {
     return is_config(argument)

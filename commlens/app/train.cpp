@@ -9,14 +9,12 @@
 
 #include <fmt/format.h>
 
-#include "commlens/app/earlier_trace.hpp"
 #include "commlens/app/engine_module.hpp"
+#include "commlens/app/job_recording.hpp"
 #include "commlens/app/job_source.hpp"
 #include "commlens/app/job_text.hpp"
 #include "commlens/app/launcher.hpp"
-#include "commlens/app/output_place.hpp"
 #include "commlens/app/recording_check.hpp"
-#include "commlens/app/recording_place.hpp"
 #include "commlens/app/trace_source.hpp"
 #include "commlens/app/train_request.hpp"
 #include "commlens/app/train_transport.hpp"
@@ -25,7 +23,6 @@
 #include "commlens/frameworks/presets.hpp"
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/trace/recorder.hpp"
-#include "commlens/trace/trace_directory.hpp"
 #include "commlens/trace/trace_file.hpp"
 #include "commlens/transport/mpi_world.hpp"
 #include "commlens/transport/nccl_world.hpp"
@@ -110,10 +107,6 @@ std::string transport_text(const TrainRequest& request) {
   return request.transport == Transport::nccl ? fmt::format("NCCL between {}", ranks) : std::string(ranks);
 }
 
-std::string being_recorded_text(const std::string& directory) {
-  return fmt::format("-o {}: another job is being recorded there; choose another directory", directory);
-}
-
 /// Replaces fused attention by eager attention, with a warning, if LibTorch lacks it.
 void settle_attention(const Events& events, const engine::EngineApi& engine,
                       const engine::TrainOptions& options, Job& job) {
@@ -155,14 +148,8 @@ Result<Prepared> prepare(const Events& events, const TrainRequest& request,
   if (const Result<void> fits = check_memory(plan->job); !launched && request.device != "cuda" && !fits) {
     return tl::unexpected(fits.error());
   }
-  if (const Result<void> usable = check_trace_target(request.trace); !usable) {
-    return failure("-o " + usable.error().message);
-  }
-  if (const Result<void> usable = check_directory_place("-o", request.trace); !usable) {
+  if (const Result<void> usable = check_recording_directory(request.trace); !usable) {
     return tl::unexpected(usable.error());
-  }
-  if (is_being_recorded(request.trace)) {
-    return failure(being_recorded_text(request.trace));
   }
   const Result<const engine::EngineApi*> engine = load_engine();
   if (!engine) {
@@ -195,40 +182,17 @@ Result<Prepared> prepare(const Events& events, const TrainRequest& request,
   return prepared;
 }
 
-/// The recording of a training, and the earlier trace at its path.
-struct Recording {
-  EarlierTrace earlier;
-  std::optional<RecordingPlace> place;  // destroyed before the earlier trace is removed or restored
-
-  void settle() {
-    place.reset();
-    earlier.settle();
-  }
-};
-
-/// Creates the trace directory and moves an earlier trace aside until calls are recorded. `progress`: whether
-/// the transport moves calls on while ranks compute. Fails if another job is faster; throws SystemError.
-Result<Recording> start_recording(const TrainRun& run, bool progress) {
-  Result<EarlierTrace> earlier = EarlierTrace::put_aside(run.trace());
-  if (!earlier) {
-    return tl::unexpected(earlier.error());
-  }
+/// Creates the trace directory. `progress`: whether the transport moves calls on while ranks compute. Fails
+/// if another job is faster; throws SystemError.
+Result<JobRecording> start_recording(const TrainRun& run, bool progress) {
   const Job& job = run.plan.job;
-  if (earlier->is_used()) {
-    return failure(being_recorded_text(run.trace().string()));
-  }
-  std::optional<RecordingPlace> place = RecordingPlace::taken(
-      earlier->directory(),
-      {.producer = fmt::format("commlens {}", k_version),
-       .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
-       .framework = "commlens",
-       .ranks = job.layout.ranks,
-       .compute = true,
-       .progress = progress});
-  if (!place) {
-    return failure(being_recorded_text(run.trace().string()));
-  }
-  return Recording{std::move(*earlier), std::move(place)};
+  return JobRecording::started(
+      run.trace(), {.producer = fmt::format("commlens {}", k_version),
+                    .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
+                    .framework = "commlens",
+                    .ranks = job.layout.ranks,
+                    .compute = true,
+                    .progress = progress});
 }
 
 /// Trains on one rank of `world`, whose calls have a timeout; over NCCL if requested.
@@ -256,7 +220,7 @@ struct JobOutcome {
 
 /// Finishes a training in the process that reports: closes the trace and compares it with the prediction.
 TrainResult concluded(const TrainRun& run, std::vector<engine::IterationReport> iterations,
-                      Recording& recording, JobOutcome outcome) {
+                      JobRecording& recording, JobOutcome outcome) {
   recording.settle();
   const std::filesystem::path& directory = run.trace();
   finish_recording(directory);
@@ -296,8 +260,8 @@ Result<TrainResult> train_on_threads(const TrainRequest& request) {
   const std::int64_t ranks = prepared->run.plan.job.layout.ranks;
   const bool over_nccl = request.transport == Transport::nccl;
   const ThreadOptions threads{
-      .assistants = over_nccl ? 0 : assistants_of(request, ranks, prepared->run.options.threads)};
-  Result<Recording> recording = start_recording(prepared->run, over_nccl || threads.assistants > 0);
+      .assistants = over_nccl ? 0 : assistants_of(request.progress, ranks, prepared->run.options.threads)};
+  Result<JobRecording> recording = start_recording(prepared->run, over_nccl || threads.assistants > 0);
   if (!recording) {
     return tl::unexpected(recording.error());
   }
@@ -306,8 +270,8 @@ Result<TrainResult> train_on_threads(const TrainRequest& request) {
   job.peak_memory.resize(prepared->run.options.device == "cpu" ? static_cast<std::size_t>(ranks) : 0);
   std::vector<engine::IterationReport> iterations;
   {
-    const auto settle = [&] { const Recording settled(std::move(*recording)); };
-    const auto watch = watch_of(request, CallBoard::of_threads(ranks), settle);
+    const auto settle = [&] { const JobRecording settled(std::move(*recording)); };
+    const auto watch = watch_of({request.timeout, request.give_up}, CallBoard::of_threads(ranks), settle);
     const auto train_rank = [&](std::unique_ptr<Communicator> world) {
       const auto rank = static_cast<std::size_t>(world->rank().value);
       const TrainOutcome outcome = train_on(watch->watched(std::move(world)), *watch, *prepared, request,
@@ -326,24 +290,6 @@ Result<TrainResult> train_on_threads(const TrainRequest& request) {
   }
   notify(request.train_events.ends);
   return concluded(prepared->run, std::move(iterations), *recording, std::move(job));
-}
-
-/// Whether every rank is ready. If some are not, the first of them reports the reason.
-Result<bool> all_ready(Communicator& world, const Result<Prepared>& prepared) {
-  const auto ranks = static_cast<std::int32_t>(world.size());
-  const auto own = static_cast<std::int32_t>(world.rank().value);
-  std::int32_t first_failed = prepared ? 0 : ranks - own;  // the largest is the first rank's
-  world.run({.kind = CommKind::all_reduce,
-             .dtype = DType::int32,
-             .reduction = ReduceOp::max,
-             .input_buffer = &first_failed,
-             .output_buffer = &first_failed,
-             .input = {1},
-             .output = {1}});
-  if (!prepared && first_failed == ranks - own) {
-    return tl::unexpected(prepared.error());
-  }
-  return first_failed == 0;
 }
 
 /// The peak memory of each rank, once all have closed their files. Known for all ranks or for none.
@@ -368,7 +314,7 @@ std::vector<Bytes> of_all_ranks(Communicator& world, const std::optional<Bytes>&
 
 /// `recording`: of the first rank.
 TrainResult train_in_job(const TrainRequest& request, const Prepared& prepared,
-                         std::optional<Recording>& recording, CallWatch& watch, Communicator& world) {
+                         std::optional<JobRecording>& recording, CallWatch& watch, Communicator& world) {
   const bool is_first = world.rank().value == 0;
   std::vector<engine::IterationReport> iterations;
   notify(request.train_events.begins, prepared.run, is_first);
@@ -389,27 +335,29 @@ TrainResult train_in_job(const TrainRequest& request, const Prepared& prepared,
 
 Result<TrainResult> train_over_mpi(const TrainRequest& request) {
   Result<std::unique_ptr<Communicator>> own =
-      open_mpi_world(request.mpi, wants_mpi_progress(request, launched_ranks()));
+      open_mpi_world(request.mpi, wants_mpi_progress(request.progress, launched_ranks(), request.threads));
   if (!own) {
     return tl::unexpected(own.error());
   }
   const bool is_first = (*own)->rank().value == 0;
   const Events events = is_first ? request.events : Events();
-  const auto watch = watch_of(request, CallBoard::of_processes(**own));
+  const auto watch = watch_of({request.timeout, request.give_up}, CallBoard::of_processes(**own));
   const std::unique_ptr<Communicator> world = watch->watched(std::move(*own));
   try {
     Result<Prepared> prepared = prepare(events, request, world->size());
-    std::optional<Recording> recording;
+    std::optional<JobRecording> recording;
     if (is_first && prepared) {
       const bool over_nccl = request.transport == Transport::nccl;
-      Result<Recording> started = start_recording(prepared->run, over_nccl || world->makes_progress());
+      Result<JobRecording> started = start_recording(prepared->run, over_nccl || world->makes_progress());
       if (started) {
         recording.emplace(std::move(*started));
       } else {
         prepared = tl::unexpected(started.error());
       }
     }
-    const Result<bool> ready = all_ready(*world, prepared);  // and the trace directory exists
+    const Result<bool> ready =
+        all_ready(*world, prepared ? Result<void>()
+                                   : tl::unexpected(prepared.error()));  // and the trace directory exists
     if (!ready) {
       return tl::unexpected(ready.error());
     }

@@ -9,17 +9,12 @@
 #include "commlens/app/events.hpp"
 #include "commlens/app/train_recipe.hpp"
 #include "commlens/app/train_report.hpp"
+#include "commlens/app/transport_choice.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/engine/train.hpp"
 #include "commlens/frameworks/overrides.hpp"
 
 namespace commlens {
-
-/// Transport of a training: threads of this process, MPI, or NCCL.
-enum class Transport : std::uint8_t { threads, mpi, nccl };
-
-/// Whether separate threads progress calls while ranks compute; automatic: if there are free cores.
-enum class CallProgress : std::uint8_t { automatic, on, off };
 
 /// Callbacks of a training in addition to warnings. All may be empty.
 struct TrainEvents {

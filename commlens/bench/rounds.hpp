@@ -15,16 +15,7 @@ struct TimedRow {
   std::string name;  // for error messages
   std::function<void()>
       call;  // makes this rank's part of one call (or of several, in flight at once) and waits
-};
-
-/// When to stop, and in which order rows are timed.
-struct RoundOptions {
-  std::uint64_t seed = 1;          // of the shuffles; the same on all ranks
-  std::int64_t least_rounds = 30;  // an interval of the median needs 30 samples
-  std::int64_t most_rounds = 1000;
-  std::chrono::nanoseconds time{std::chrono::seconds(1)};  // per row; then a row is timed no more
-  double settled = 0.05;  // half width of the median's interval, relative, at which a row is timed no more
-  std::function<bool()> stop_requested;  // asked on rank 0 between rounds; may be empty
+  std::function<void()> prepare = {};  // before the barrier of each sample; may be empty
 };
 
 /// The samples of one row on the world's first rank, in round order; empty on the others. Seconds.
@@ -40,12 +31,28 @@ struct RowSamples {
 struct RoundResult {
   std::vector<RowSamples> rows;
   std::int64_t rounds = 0;
-  bool was_stopped = false;  // by stop_requested: what there is, is valid
-  double clock_error_s = 0;  // how far clocks of two ranks may be apart; 0 on one machine
+  bool was_stopped = false;     // by stop_requested: what there is, is valid
+  double clock_error_s = 0;     // how far clocks of two ranks may be apart; 0 on one machine
+  std::int64_t timed_rows = 0;  // rows that are timed no more
+};
+
+/// When to stop, and in which order rows are timed.
+struct RoundOptions {
+  std::uint64_t seed = 1;          // of the shuffles; the same on all ranks
+  std::int64_t least_rounds = 30;  // an interval of the median needs 30 samples
+  std::int64_t most_rounds = 1000;
+  std::chrono::nanoseconds time{std::chrono::seconds(1)};  // per row; then a row is timed no more
+  double settled = 0.05;  // half width of the median's interval, relative, at which a row is timed no more
+  std::function<bool()> stop_requested;  // asked on rank 0 between rounds; may be empty
+  /// Called on rank 0 several times a second with what there is; may be empty.
+  std::function<void(const RoundResult&)> has_more;
+  std::function<std::int64_t()> clock;  // of this rank, ns; empty: the monotonic clock of its machine
 };
 
 /// Times rows in rounds: each round makes every row that is not settled once, in an order shuffled anew from
-/// the seed, with a barrier of the world before each row. Collective over `world`. Source of the method:
+/// the seed, with a barrier of the world before each row. A row's first call is no sample. A row ends when
+/// its median is settled, or its `time` is over (then perhaps after fewer than `least_rounds`). Collective
+/// over `world`, which the ranks also exchange their times with, between rounds. Source of the method:
 /// docs/benchmarking.md.
 RoundResult timed_rounds(Communicator& world, const std::vector<TimedRow>& rows, const RoundOptions& options);
 

@@ -263,9 +263,9 @@ TEST_F(Report, RefusesResultsThatItCannotRead) {
     EXPECT_NE(outcome.err.find(reason), std::string::npos) << outcome.err;
   };
   refused({found, found}, "is the second of its kind");
-  refused(
-      {found, "--zero", "1"},
-      "only results of search and simulate were given: --framework, --iteration, --rank, --gpus-per-node");
+  refused({found, "--zero", "1"},
+          "only results of search, simulate and bench were given: --framework, --iteration, --rank, "
+          "--gpus-per-node");
   refused({written("bad.json", R"({"schema": "commlens.search/1"})")}, "bad.json: model is missing");
   refused({written("cut.json", R"({"schema": "commlens.simulate/1", )")}, "was the file cut off?");
   refused({written("new.json", R"({"schema": "commlens.simulate/2"})")}, "which this version does not read");

@@ -5,11 +5,12 @@
 namespace commlens {
 namespace {
 
-constexpr std::array<Command, 17> k_commands = {{
+constexpr std::array<Command, 20> k_commands = {{
     {"predict", "List the messages of a training iteration from its configuration, without running it",
      declare_predict},
     {"train", "Train a GPT for real, record every call and compare it with the prediction", declare_train},
     {"record", "Run a program unchanged and record every MPI, NCCL or RCCL call it makes", declare_record},
+    {"replay", "Make the calls of a trace again on this machine, and compare times", declare_replay},
     {"compare", "Compare two configurations, traces or logs, call by call", declare_compare},
     {"summary", "Break a trace down: calls, bytes and message sizes per op and axis", declare_summary},
     {"advise", "Recommend settings that lower a job's communication, with their savings", declare_advise},
@@ -26,6 +27,9 @@ constexpr std::array<Command, 17> k_commands = {{
     {"simulate", "Time an iteration of a job on a machine, or training runs of a table", declare_simulate},
     {"search", "Rank the layouts of a model on a machine by time and memory, and say what binds",
      declare_search},
+    {"bench", "Time collectives, or the messages of a model, between threads or over MPI", declare_bench},
+    {"tune", "Time a job's messages with every algorithm of its library, and write rules for those that gain",
+     declare_tune},
     {"doctor", "Check what can be recorded and trained on this machine", declare_doctor},
     {"help-files", "Write completion for bash and zsh, and manual pages", declare_help_files, true},
 }};

@@ -23,6 +23,7 @@ class LayoutFlags {
 
   Result<std::vector<Combination>> combinations() const { return combinations_of(given_); }
   Result<Overrides> single() const { return overrides_of(given_); }
+  const LayoutValues& given() const { return given_; }
   std::int64_t ranks_per_node() const { return ranks_per_node_; }
 
  private:

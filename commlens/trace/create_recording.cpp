@@ -12,7 +12,7 @@ namespace commlens {
 
 void write_recording_manifest(const std::filesystem::path& directory, const RecordingInfo& info) {
   Trace trace;
-  trace.provenance.source = Source::recorded;
+  trace.provenance.source = info.is_replay ? Source::replayed : Source::recorded;
   trace.provenance.producer = info.producer;
   trace.provenance.description = info.description;
   trace.provenance.framework = info.framework;

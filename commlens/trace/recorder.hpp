@@ -21,6 +21,7 @@ struct RecordingInfo {
   std::int64_t ranks = 1;
   bool compute = false;          // recorders are opened with RecorderParts::calls_and_compute
   std::optional<bool> progress;  // Provenance::progress
+  bool is_replay = false;        // Source::replayed
 };
 
 /// Makes the trace directory and its manifest; one process of the job calls it before any Recorder of that

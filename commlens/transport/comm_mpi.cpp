@@ -9,6 +9,8 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -18,6 +20,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include "commlens/transport/comm_mpi_algorithms.hpp"
 #include "commlens/transport/comm_mpi_calls.hpp"
 #include "commlens/transport/comm_mpi_queue.hpp"
 #include "commlens/transport/mpi_module.hpp"
@@ -53,14 +56,17 @@ void leave_mpi() {
     process_state().progress->stop();
   }
   if (!is_finalised() && !process_state().broken && process_state().open == 0) {
+    close_mpi_tools();
     MPI_Finalize();
   }
 }
 
 class MpiCommunicator final : public Communicator {
  public:
-  /// Takes `comm`.
-  MpiCommunicator(std::shared_ptr<const MpiJob> job, MPI_Comm comm) : job_(std::move(job)), comm_(comm) {
+  /// Takes `comm`, which has been made with `choices`.
+  MpiCommunicator(std::shared_ptr<const MpiJob> job, MPI_Comm comm,
+                  std::optional<MpiAlgorithmChoice> choices = std::nullopt)
+      : job_(std::move(job)), comm_(comm), choices_(std::move(choices)) {
     ++process_state().open;
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     int ranks = 0;
@@ -107,6 +113,7 @@ class MpiCommunicator final : public Communicator {
     if (is_queued(call)) {
       queue_->run(call);
     } else {
+      const MpiAlgorithmChoice::Scope scope(choices_ ? &*choices_ : nullptr, call.kind);
       run_mpi_call(*job_, comm_, call);
     }
   }
@@ -134,6 +141,21 @@ class MpiCommunicator final : public Communicator {
     return std::make_unique<MpiCommunicator>(job_, part);
   }
 
+  /// None where other threads make calls too: MPICH has one variable for the whole process.
+  std::vector<std::string> algorithms(CommKind kind) const override {
+    return makes_progress() ? std::vector<std::string>() : mpi_algorithms(kind, size());
+  }
+
+  Result<std::unique_ptr<Communicator>> with_algorithm(CommKind kind, const std::string& algorithm) override {
+    if (makes_progress()) {
+      return Communicator::with_algorithm(kind, algorithm);
+    }
+    MpiAlgorithmChoice choices = choices_.value_or(MpiAlgorithmChoice());
+    return choices.choose(kind, algorithm, size()).map([&]() -> std::unique_ptr<Communicator> {
+      return std::make_unique<MpiCommunicator>(job_, choices.duplicate(comm_), choices);
+    });
+  }
+
   void abort(std::string_view reason) override {
     process_state().broken = true;
     fmt::print(stderr, "commlens: rank {}: {}\n", job_->rank.value, reason);
@@ -150,6 +172,7 @@ class MpiCommunicator final : public Communicator {
 
   std::shared_ptr<const MpiJob> job_;
   MPI_Comm comm_;
+  std::optional<MpiAlgorithmChoice> choices_;
   std::unique_ptr<MpiCallQueue> queue_;  // if calls should progress
   GroupRank rank_;
   std::vector<Rank> members_;
@@ -199,12 +222,25 @@ Result<std::shared_ptr<const MpiJob>> joined_job(bool with_progress) {
   return job;
 }
 
+/// "Open MPI v4.1.4, package: …": the first line of what the library says.
+std::string library_version() {
+  std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1);
+  int length = 0;
+  mpi_check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  const std::string_view all(text.data());
+  return std::string(all.substr(0, all.find('\n')));
+}
+
 Result<std::unique_ptr<Communicator>> open_world(const MpiLaunch& launch) {
   int initialised = 0;
   MPI_Initialized(&initialised);
   int threads = MPI_THREAD_SINGLE;
   if (initialised == 0) {
     show_library_to_its_plugins();
+    if (launch.chooses_algorithms) {
+      // Of Open MPI. Without it, algorithms are its own decision, whatever else is set.
+      setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
+    }
     const int wanted = launch.progress ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
     mpi_check(MPI_Init_thread(nullptr, nullptr, wanted, &threads), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -213,6 +249,9 @@ Result<std::unique_ptr<Communicator>> open_world(const MpiLaunch& launch) {
   mpi_check(MPI_Query_thread(&threads), "MPI_Query_thread");  // whoever has started MPI
   if (threads < MPI_THREAD_SERIALIZED) {
     return failure("this MPI library cannot be used from several threads; use one built with thread support");
+  }
+  if (launch.library_version != nullptr) {
+    *launch.library_version = library_version();
   }
   int ranks = 0;
   mpi_check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "commlens/transport/call_check.hpp"
+#include "commlens/transport/nccl_algorithms.hpp"
 #include "commlens/transport/nccl_api.hpp"
 #include "commlens/transport/nccl_handle.hpp"
 #include "commlens/transport/nccl_world.hpp"
@@ -322,6 +323,23 @@ class NcclCommunicator final : public Communicator {
     }
     Communicator& part = *control;
     return connected(handle_->api(), handle_->device(), part, std::move(control));
+  }
+
+  std::vector<std::string> algorithms(CommKind kind) const override {
+    return size() > 1 ? nccl_algorithms(kind) : std::vector<std::string>();
+  }
+
+  /// Its calls of other kinds are restricted too, and fail where they have no such algorithm.
+  Result<std::unique_ptr<Communicator>> with_algorithm(CommKind kind, const std::string& algorithm) override {
+    const std::vector<std::string> names = algorithms(kind);
+    if (std::find(names.begin(), names.end(), algorithm) == names.end()) {
+      return Communicator::with_algorithm(kind, algorithm);
+    }
+    const NcclAlgorithmScope scope(algorithm);
+    control_.barrier();  // all ranks of the process have set it
+    std::unique_ptr<Communicator> chosen = split(0, rank().value);
+    control_.barrier();  // and have read it
+    return chosen;
   }
 
   /// `control` notifies every rank of the job: MPI ends the processes, threads share NcclJobEnd.

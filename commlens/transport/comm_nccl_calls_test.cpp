@@ -196,7 +196,7 @@ void load_communicators(NcclApi& api) {
   api.group_end = &group_ended;
 }
 
-void load_calls(NcclApi& api) {
+void load_reductions(NcclApi& api) {
   api.all_reduce = [](const void* from, void* to, std::size_t count, NcclType type, NcclReduction op,
                       NcclComm comm, NcclStream) {
     return made(comm, {.kind = CommKind::all_reduce,
@@ -229,6 +229,9 @@ void load_calls(NcclApi& api) {
                        .output = elements(count),
                        .peer = GroupRank{root}});
   };
+}
+
+void load_moves(NcclApi& api) {
   api.all_gather = [](const void* from, void* to, std::size_t sent, NcclType type, NcclComm comm,
                       NcclStream) {
     const auto ranks = static_cast<std::size_t>(static_cast<Communicator*>(comm)->size());
@@ -271,7 +274,8 @@ NcclApi host_nccl() {
   api.version = 22703;
   load_host_device(api);
   load_communicators(api);
-  load_calls(api);
+  load_reductions(api);
+  load_moves(api);
   return api;
 }
 

@@ -51,22 +51,22 @@ class BlockedTime {
 /// A call that is recorded when it is known to be complete, or calls that are complete together.
 class RecordedWork final : public Work {
  public:
-  RecordedWork(std::unique_ptr<Work> work, CommKind kind, Recorder& recorder, Recorder::Slot slot,
-               CommClock& clock, std::int64_t issued_ns, std::vector<Recorder::Slot> others = {})
-      : work_(std::move(work)),
-        kind_(kind),
-        recorder_(recorder),
-        slot_(slot),
-        clock_(clock),
-        issued_ns_(issued_ns),
-        others_(std::move(others)) {}
+  struct Issued {
+    CommKind kind = CommKind::barrier;
+    Recorder::Slot slot = Recorder::k_dropped;
+    std::int64_t issued_ns = 0;
+    std::vector<Recorder::Slot> others;  // of calls that were issued as one with it
+  };
+
+  RecordedWork(std::unique_ptr<Work> work, Recorder& recorder, CommClock& clock, Issued issued)
+      : work_(std::move(work)), recorder_(recorder), clock_(clock), issued_(std::move(issued)) {}
 
   void wait() override {
     if (is_recorded_) {
       work_->wait();
       return;
     }
-    BlockedTime blocked(clock_, kind_, recorder_);
+    BlockedTime blocked(clock_, issued_.kind, recorder_);
     work_->wait();
     record(blocked.start_ns(), blocked.end());
   }
@@ -75,7 +75,7 @@ class RecordedWork final : public Work {
     if (is_recorded_) {
       return true;
     }
-    BlockedTime blocked(clock_, kind_, recorder_);
+    BlockedTime blocked(clock_, issued_.kind, recorder_);
     if (!work_->is_complete()) {
       return false;
     }
@@ -94,14 +94,14 @@ class RecordedWork final : public Work {
     const std::optional<MovedTimes> moved = work_->moved();
     std::optional<Times> times;
     if (moved) {
-      const std::int64_t started_ns = std::max(issued_ns_, std::min(moved->started_ns, waits_from_ns));
+      const std::int64_t started_ns = std::max(issued_.issued_ns, std::min(moved->started_ns, waits_from_ns));
       const std::int64_t finished_ns = std::max(started_ns, std::min(moved->finished_ns, now_ns));
-      times = Times{.issued = std::chrono::nanoseconds(issued_ns_),
+      times = Times{.issued = std::chrono::nanoseconds(issued_.issued_ns),
                     .started = std::chrono::nanoseconds(started_ns),
                     .finished = std::chrono::nanoseconds(finished_ns)};
     }
-    finish(slot_, times, now_ns);
-    for (const Recorder::Slot slot : others_) {
+    finish(issued_.slot, times, now_ns);
+    for (const Recorder::Slot slot : issued_.others) {
       finish(slot, times, now_ns);
     }
   }
@@ -115,12 +115,9 @@ class RecordedWork final : public Work {
   }
 
   std::unique_ptr<Work> work_;
-  CommKind kind_;
   Recorder& recorder_;
-  Recorder::Slot slot_;
   CommClock& clock_;
-  std::int64_t issued_ns_;
-  std::vector<Recorder::Slot> others_;  // of calls that were issued as one with it
+  Issued issued_;
   bool is_recorded_ = false;
 };
 
@@ -148,8 +145,9 @@ class RecordingCommunicator final : public Communicator {
     const BlockedTime blocked(clock_, call.kind, recorder_);
     ++clock_.calls[static_cast<std::size_t>(call.kind)];
     const Recorder::Slot slot = recorder_.begin(record_of(call, false), blocked.start_ns());
-    return std::make_unique<RecordedWork>(communicator_->start(call), call.kind, recorder_, slot, clock_,
-                                          blocked.start_ns());
+    return std::make_unique<RecordedWork>(
+        communicator_->start(call), recorder_, clock_,
+        RecordedWork::Issued{.kind = call.kind, .slot = slot, .issued_ns = blocked.start_ns()});
   }
 
   void run(const CommCall& call) override {
@@ -182,10 +180,10 @@ class RecordingCommunicator final : public Communicator {
       ++clock_.calls[static_cast<std::size_t>(call->kind)];
       slots.push_back(recorder_.begin(record_of(*call, false), blocked.start_ns()));
     }
-    const Recorder::Slot first = slots.front();
-    slots.erase(slots.begin());
-    return std::make_unique<RecordedWork>(communicator_->start_group(calls), kind, recorder_, first, clock_,
-                                          blocked.start_ns(), std::move(slots));
+    RecordedWork::Issued issued{.kind = kind, .slot = slots.front(), .issued_ns = blocked.start_ns()};
+    issued.others.assign(slots.begin() + 1, slots.end());
+    return std::make_unique<RecordedWork>(communicator_->start_group(calls), recorder_, clock_,
+                                          std::move(issued));
   }
 
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {

@@ -9,6 +9,7 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/trace/clock.hpp"
+#include "commlens/transport/comm_composed.hpp"
 #include "commlens/transport/thread_exchange.hpp"
 
 namespace commlens {
@@ -142,6 +143,18 @@ class ThreadCommunicator final : public Communicator {
     }
     const auto place = std::find(chosen.begin(), chosen.end(), static_cast<std::size_t>(self_.value));
     return thread_communicator(group_->subgroup(number, color, ranks), GroupRank{place - chosen.begin()});
+  }
+
+  std::vector<std::string> algorithms(CommKind kind) const override {
+    return kind == CommKind::all_reduce && size() > 1
+               ? std::vector<std::string>{std::string(k_composed_algorithm)}
+               : std::vector<std::string>();
+  }
+
+  Result<std::unique_ptr<Communicator>> with_algorithm(CommKind kind, const std::string& algorithm) override {
+    return kind == CommKind::all_reduce && size() > 1 && algorithm == k_composed_algorithm
+               ? composed(split(0, self_.value))
+               : Communicator::with_algorithm(kind, algorithm);
   }
 
   void abort(std::string_view reason) override {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -74,24 +75,42 @@ Result<MpiModuleEntry*> loaded_module(const std::string& library) {
   return reinterpret_cast<MpiModuleEntry*>(entry);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library, bool progress) {
+/// Opens the world by the module of `library`, or of the launcher; sets `library` to its name.
+Result<std::unique_ptr<Communicator>> opened_world(std::string& library, MpiLaunch launch) {
   if (!library.empty() && library != "openmpi" && library != "mpich") {
     return failure(fmt::format("there is no MPI module '{}'; openmpi and mpich are supported", library));
   }
   const std::optional<std::string> launcher = library_of_launcher();
-  if (!launcher && launched_ranks() == 0) {
+  launch.ranks = launched_ranks();
+  if (!launcher && launch.ranks == 0) {
     return failure("no MPI launcher started this process; start it with: mpirun -n N commlens ...");
   }
-  const std::string chosen = library.empty() ? launcher.value_or("openmpi") : library;
-  const Result<MpiModuleEntry*> open = loaded_module(chosen);
+  library = library.empty() ? launcher.value_or("openmpi") : library;
+  const Result<MpiModuleEntry*> open = loaded_module(library);
   if (!open) {
     return tl::unexpected(open.error());
   }
   Result<std::unique_ptr<Communicator>> world = failure("the MPI module did not answer");
-  (*open)(MpiLaunch{.ranks = launched_ranks(), .progress = progress}, world);
+  (*open)(launch, world);
   return world;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library, bool progress) {
+  std::string chosen = library;
+  return opened_world(chosen, MpiLaunch{.progress = progress});
+}
+
+Result<TunableMpiWorld> open_tunable_mpi_world(const std::string& library) {
+  TunableMpiWorld tunable{.world = nullptr, .library = library, .version = {}};
+  Result<std::unique_ptr<Communicator>> world = opened_world(
+      tunable.library, MpiLaunch{.chooses_algorithms = true, .library_version = &tunable.version});
+  if (!world) {
+    return tl::unexpected(world.error());
+  }
+  tunable.world = std::move(*world);
+  return tunable;
 }
 
 }  // namespace commlens

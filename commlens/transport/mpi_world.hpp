@@ -15,4 +15,15 @@ namespace commlens {
 /// (Communicator::makes_progress).
 Result<std::unique_ptr<Communicator>> open_mpi_world(const std::string& library, bool progress = false);
 
+/// An MPI job whose collective calls can be made with a choice of algorithms (Communicator::algorithms).
+struct TunableMpiWorld {
+  std::unique_ptr<Communicator> world;
+  std::string library;  // "openmpi", "mpich"
+  std::string version;  // what the library says of itself, one line
+};
+
+/// The same, without progress. Lets Open MPI take algorithms from a program (coll_tuned_use_dynamic_rules);
+/// what was not chosen stays its own decision.
+Result<TunableMpiWorld> open_tunable_mpi_world(const std::string& library);
+
 }  // namespace commlens

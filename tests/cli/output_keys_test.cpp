@@ -180,12 +180,15 @@ class OutputKeys : public ::testing::Test {
 
   void add_figures(const std::string& verb, const std::string& figures) {
     for (const auto& entry : std::filesystem::directory_iterator(figures)) {
+      if (entry.path().extension() == ".svg") {
+        continue;  // a picture of the same rows
+      }
       std::ifstream file(entry.path());
       std::ostringstream text;
       text << file.rdbuf();
       if (entry.path().extension() == ".csv") {
         written_.add_csv(verb, text.str());
-      } else if (entry.path().extension() == ".json") {
+      } else {
         written_.add_json(verb, Json::parse(text.str()));
       }
     }
@@ -278,6 +281,10 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     write_figures({source("tests/golden/timing/pipeline.jsonl").string()});
   }
 
+  void write_replay() {
+    write({"replay", timed("played.jsonl", 2, 500), "--skip-other", "-o", directory_.path("again")});
+  }
+
   void write_costs() {
     write({"machines"});
     const Words simulate = {"simulate",  "1.3B",      "--ranks",  "16",           "--framework",
@@ -307,6 +314,46 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
            "--machine", "dgx_a100", "-o", directory_.path("products.json")});
   }
 
+  void write_measurements() {
+    const std::string base = directory_.path("base.json");
+    const Words bench = {"bench", "all_reduce", "send", "--sizes", "8", "--time", "1ms", "--launches", "8"};
+    Words first = bench;
+    first.insert(first.end(), {"--verify", "--json", base});
+    ASSERT_EQ(commlens_with(first).code, 0);
+    Words second = bench;
+    second.insert(second.end(), {"--check", base});
+    write(second);
+    write_figures({base});
+    write({"bench", "--messages", "19M", "--ranks", "2", "--layers", "1", "--hidden", "64", "--heads", "2",
+           "--vocab", "256", "--framework", "deepspeed", "--time", "1ms"});
+  }
+
+  void write_tuning() {
+    write({"tune",
+           "--messages",
+           "19M",
+           "--layers",
+           "2",
+           "--hidden",
+           "32",
+           "--heads",
+           "4",
+           "--seq",
+           "16",
+           "--vocab",
+           "256",
+           "--dp",
+           "2",
+           "--zero",
+           "1",
+           "--rounds",
+           "60",
+           "--framework",
+           "deepspeed",
+           "--write-transports",
+           directory_.path("table.csv")});
+  }
+
   void write_training() {
     write({"train",         "19M",  "--layers",     "2",  "--hidden", "32",
            "--heads",       "4",    "--seq",        "16", "--vocab",  "256",
@@ -330,10 +377,13 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   write({"doctor"});
   write_costs();
+  write_measurements();
   write_predictions();
   write_comparisons();
   write_summaries();
   write_reproduction();
+  write_tuning();
+  write_replay();
   if (has_trainer()) {
     write_training();
   }

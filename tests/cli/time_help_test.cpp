@@ -1,4 +1,4 @@
-// The help texts of the verbs about times: commlens VERB --help >tests/cli/VERB_help.txt
+// The help texts of verbs about times: commlens VERB --help >tests/cli/VERB_help.txt
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -24,7 +24,8 @@ TEST_P(VerbOfTimes, HasItsHelpAsWritten) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, VerbOfTimes,
-                         ::testing::Values("machines", "cost", "calibrate", "doctor", "simulate", "search", "reproduce"));
+                         ::testing::Values("bench", "machines", "cost", "calibrate", "doctor", "simulate",
+                                           "search", "replay", "tune", "reproduce"));
 
 }  // namespace
 }  // namespace commlens

@@ -241,6 +241,22 @@ int parts_of_another_size(std::unique_ptr<Communicator> world) {
   return 0;
 }
 
+/// More than MPI counts. It is refused before anything reads or writes these sizes.
+int parts_of_gigabytes(std::unique_ptr<Communicator> world) {
+  constexpr std::int64_t k_part = std::int64_t{3} << 29;
+  const std::vector<Elements> parts(static_cast<std::size_t>(world->size()), Elements{k_part});
+  std::vector<std::uint8_t> bytes(2);
+  world->run({.kind = CommKind::all_to_all,
+              .dtype = DType::uint8,
+              .input_buffer = bytes.data(),
+              .output_buffer = bytes.data() + 1,
+              .input = {k_part * world->size()},
+              .output = {k_part * world->size()},
+              .input_parts = parts,
+              .output_parts = parts});
+  return 0;
+}
+
 /// One all_reduce of 4 MiB in place, for a test that counts its messages.
 int all_reduce_in_place(std::unique_ptr<Communicator> world, bool started) {
   constexpr std::int64_t k_count = 1 << 20;
@@ -314,6 +330,9 @@ int run_mode(std::string_view mode, std::unique_ptr<Communicator> world) {
   }
   if (mode == "average-of-integers") {
     return average_of_integers(std::move(world));
+  }
+  if (mode == "large-parts") {
+    return parts_of_gigabytes(std::move(world));
   }
   if (mode == "wrong-parts") {
     return parts_of_another_size(std::move(world));

@@ -86,7 +86,7 @@ class Matrix implements Drawer {
   }
 
   private side(scene: Scene): number {
-    return Math.min(scene.width - edge.left - 8, 540, Math.max(2, this.size) * largestCell);
+    return Math.min(scene.width - edge.left - 20, 540, Math.max(2, this.size) * largestCell);
   }
 
   legend() {

@@ -1,10 +1,13 @@
 /** A chart as the text of an SVG, with its title and legend; needs no document. */
 import { font } from "./axes";
-import type { Drawer, Scene } from "./drawer";
+import type { Drawer, Ramp, Scene } from "./drawer";
 import { init, type Option, widthOf } from "./engine";
 
 const padding = 16;
 
+interface TextShape extends Record<string, unknown> {
+  style: Record<string, unknown>;
+}
 type Shapes = Record<string, unknown>[];
 
 function text(
@@ -14,7 +17,7 @@ function text(
   colour: string,
   size: number,
   weight = "normal",
-): Record<string, unknown> {
+): TextShape {
   return {
     type: "text",
     silent: true,
@@ -36,28 +39,31 @@ function linesOf(content: string, most: number, size: number, weight = "normal")
   return lines;
 }
 
-/** Title, what is drawn, and legend; how much room they take. */
-function head(drawer: Drawer, scene: Scene, title: string): { shapes: Shapes; height: number } {
+/** Title and what is drawn, from the top of the picture; where what follows begins. */
+function heading(drawer: Drawer, scene: Scene, title: string, shapes: Shapes): number {
   const { palette, width } = scene;
-  const shapes: Shapes = [];
-  let y = 0;
-  if (title) {
-    y = padding;
-    for (const line of linesOf(title, width - 2 * padding, 15, "600")) {
-      shapes.push(text(line, padding, y + 8, palette.ink, 15, "600"));
-      y += 20;
-    }
-    const words = [drawer.subject(scene), drawer.note?.(scene)].filter(Boolean).join("; ");
-    for (const line of words === "" ? [] : linesOf(words, width - 2 * padding, 12)) {
-      shapes.push(text(line, padding, y + 9, palette.muted, 12));
-      y += 17;
-    }
-    y += 6;
+  const most = width - 2 * padding;
+  let y = padding;
+  for (const line of linesOf(title, most, 15, "600")) {
+    shapes.push(text(line, padding, y + 8, palette.ink, 15, "600"));
+    y += 20;
   }
-  let x = padding;
+  const words = [drawer.subject(scene), drawer.note?.(scene)].filter(Boolean).join("; ");
+  for (const line of words === "" ? [] : linesOf(words, most, 12)) {
+    shapes.push(text(line, padding, y + 9, palette.muted, 12));
+    y += 17;
+  }
+  return y + 6;
+}
+
+function legend(drawer: Drawer, scene: Scene, from: number, shapes: Shapes): number {
+  const { palette, width } = scene;
+  const most = width - 2 * padding - 18;
+  let [x, y] = [padding, from];
   const entries = drawer.legend(scene).filter(({ name }) => !scene.hidden.has(name));
   for (const { name, colour } of entries) {
-    const room = 18 + widthOf(name, `12px ${font}`) + 14;
+    const wide = widthOf(name, `12px ${font}`);
+    const room = 18 + Math.min(wide, most) + 14;
     if (x > padding && x + room > width - padding) {
       x = padding;
       y += 20;
@@ -68,26 +74,37 @@ function head(drawer: Drawer, scene: Scene, title: string): { shapes: Shapes; he
       shape: { x, y: y + 5, width: 11, height: 11, r: 2 },
       style: { fill: colour },
     });
-    shapes.push(text(name, x + 17, y + 11, palette.ink, 12));
+    const label = text(name, x + 17, y + 11, palette.ink, 12);
+    if (wide > most) Object.assign(label.style, { width: most, overflow: "truncate" });
+    shapes.push(label);
     x += room;
   }
-  if (entries.length > 0) y += 26;
+  return entries.length > 0 ? y + 26 : y;
+}
+
+function rampLegend({ least, most, colours }: Ramp, scene: Scene, y: number, shapes: Shapes): number {
+  const { ink } = scene.palette;
+  const from = padding + widthOf(least, `12px ${font}`) + 8;
+  const colorStops = colours.map((color, at) => ({ offset: at / (colours.length - 1), color }));
+  const fill = { type: "linear", x: 0, y: 0, x2: 1, y2: 0, colorStops };
+  shapes.push(text(least, padding, y + 11, ink, 12));
+  shapes.push({
+    type: "rect",
+    silent: true,
+    shape: { x: from, y: y + 5, width: 120, height: 11 },
+    style: { fill },
+  });
+  shapes.push(text(most, from + 128, y + 11, ink, 12));
+  return y + 26;
+}
+
+/** Title, what is drawn, and legend; how much room they take. */
+function head(drawer: Drawer, scene: Scene, title: string): { shapes: Shapes; height: number } {
+  const shapes: Shapes = [];
+  let y = title ? heading(drawer, scene, title, shapes) : 0;
+  y = legend(drawer, scene, y, shapes);
   const ramp = drawer.ramp?.(scene);
-  if (ramp) {
-    const from = padding + widthOf(ramp.least, `12px ${font}`) + 8;
-    const colorStops = ramp.colours.map((color, at) => ({ offset: at / (ramp.colours.length - 1), color }));
-    const fill = { type: "linear", x: 0, y: 0, x2: 1, y2: 0, colorStops };
-    shapes.push(text(ramp.least, padding, y + 11, palette.ink, 12));
-    shapes.push({
-      type: "rect",
-      silent: true,
-      shape: { x: from, y: y + 5, width: 120, height: 11 },
-      style: { fill },
-    });
-    shapes.push(text(ramp.most, from + 128, y + 11, palette.ink, 12));
-    y += 26;
-  }
-  return { shapes, height: y };
+  return { shapes, height: ramp ? rampLegend(ramp, scene, y, shapes) : y };
 }
 
 export interface Picture {

@@ -168,7 +168,7 @@ export class Strip {
       this.right = Math.max(this.right, right);
       return;
     }
-    if (right <= this.right && right - from < 1) return;
+    if (to <= this.right && to - from < 1) return;
     this.flush();
     this.left = from;
     this.right = right;

@@ -13,6 +13,7 @@ namespace commlens::formats::nccl_tests {
 namespace {
 
 constexpr std::size_t k_most_test_words = 40;
+constexpr std::string_view k_not_measured = "N/A";  // the time of a placement
 
 /// What a row measured, and how its two sizes belong together.
 struct TestedCollective {
@@ -203,9 +204,13 @@ std::optional<NcclTestsRow> nccl_tests_row(std::string_view line, const NcclTest
   if (columns.has_root) {
     row.root = words[at++];
   }
-  row.out_of_place = placement(std::span(words).subspan(at));
-  row.in_place = placement(std::span(words).subspan(at + columns.per_placement));
-  return row.out_of_place && row.in_place ? std::optional(std::move(row)) : std::nullopt;
+  const auto first = std::span(words).subspan(at);
+  const auto second = first.subspan(columns.per_placement);
+  row.out_of_place = placement(first);
+  row.in_place = placement(second);
+  const bool is_whole = (row.out_of_place || first[0] == k_not_measured) &&
+                        (row.in_place || second[0] == k_not_measured) && (row.out_of_place || row.in_place);
+  return is_whole ? std::optional(std::move(row)) : std::nullopt;
 }
 
 std::string nccl_tests_program(std::string_view text) {

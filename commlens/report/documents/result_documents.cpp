@@ -14,8 +14,9 @@ namespace {
 constexpr std::string_view k_search_schema = "commlens.search/1";
 constexpr std::string_view k_scaling_schema = "commlens.search_scaling/1";
 constexpr std::string_view k_simulate_schema = "commlens.simulate/1";
-constexpr std::array<std::string_view, 3> k_schema_names = {"commlens.search/", "commlens.search_scaling/",
-                                                            "commlens.simulate/"};
+constexpr std::string_view k_measured_schema = "commlens.bench/1";
+constexpr std::array<std::string_view, 4> k_schema_names = {"commlens.search/", "commlens.search_scaling/",
+                                                            "commlens.simulate/", "commlens.bench/"};
 
 WithInterval interval_of(DocumentFields& fields, const char* value, const char* low, const char* high) {
   return {fields.number(value), fields.number(low), fields.number(high)};
@@ -156,6 +157,31 @@ SimulatedIteration read_simulated(const std::string& name, DocumentFields& docum
   return simulated;
 }
 
+MeasuredCalls read_measured(const std::string& name, DocumentFields& document) {
+  MeasuredCalls measured;
+  measured.name = name;
+  measured.transport = document.text("transport");
+  measured.cache = document.text("cache");
+  measured.ranks = document.whole("rank_count");
+  measured.launches = static_cast<std::int64_t>(document.objects("launches").size());
+  measured.is_partial = document.flag("partial");
+  for (DocumentFields& row : document.objects("rows")) {
+    MeasuredCall& call = measured.calls.emplace_back();
+    call.op = row.text("op");
+    call.dtype = row.text("dtype");
+    call.groups = row.text("axis");
+    call.ranks = row.has("group_size") ? row.whole("group_size") : 0;
+    call.bytes = row.whole("message_bytes");
+    call.in_place = row.flag("in_place");
+    call.samples = row.whole("samples");
+    const double p50 = row.number("p50_ns");
+    call.nanoseconds = {p50, row.optional_number("p50_low_ns").value_or(p50),
+                        row.optional_number("p50_high_ns").value_or(p50)};
+    call.bus_bandwidth = row.optional_number("bus_bandwidth_bytes_per_s");
+  }
+  return measured;
+}
+
 /// Puts what was read into its place, unless that is taken or something was wrong.
 template <typename Read>
 void keep(std::optional<Read>& place, Read read, std::optional<std::string>& error) {
@@ -182,6 +208,9 @@ void read_known(const std::string& name, DocumentFields& document, ResultDocumen
     check_rows(into.scaling->rows.empty());
   } else if (schema == k_simulate_schema) {
     keep(into.simulated, read_simulated(name, document), error);
+  } else if (schema == k_measured_schema) {
+    keep(into.measured, read_measured(name, document), error);
+    check_rows(into.measured->calls.empty());
   } else if (!error) {
     error = fmt::format("schema is '{}', which this version does not read; make the file again with it",
                         schema.substr(0, 40));

@@ -125,15 +125,40 @@ struct SimulatedIteration {
   std::vector<CallsOfIteration> calls;
 };
 
-/// What `search` and `simulate` have written, as far as a report was given it.
+/// A row of `bench`.
+struct MeasuredCall {
+  std::string op;
+  std::string dtype;
+  std::string groups;      // "world", an axis, "tp+dp"
+  std::int64_t ranks = 0;  // of a group; 0: of several
+  std::int64_t bytes = 0;  // of the message
+  bool in_place = false;
+  std::int64_t samples = 0;
+  WithInterval nanoseconds;             // P50; the interval of 95 %, or the range of launches
+  std::optional<double> bus_bandwidth;  // bytes/s
+};
+
+/// commlens.bench/1.
+struct MeasuredCalls {
+  std::string name;  // of the file
+  std::string transport;
+  std::string cache;  // "hot", "cold"
+  std::int64_t ranks = 0;
+  std::int64_t launches = 0;
+  bool is_partial = false;
+  std::vector<MeasuredCall> calls;  // at least one
+};
+
+/// What `search`, `simulate` and `bench` have written, as far as a report was given it.
 struct ResultDocuments {
   std::optional<FoundLayouts> layouts;
   std::optional<FoundScaling> scaling;
   std::optional<SimulatedIteration> simulated;
-  bool empty() const { return !layouts && !scaling && !simulated; }
+  std::optional<MeasuredCalls> measured;
+  bool empty() const { return !layouts && !scaling && !simulated && !measured; }
 };
 
-/// Whether a file that begins so is the JSON of `search` or `simulate`.
+/// Whether a file that begins so is the JSON of `search`, `simulate` or `bench`.
 bool is_result_document(std::string_view head);
 
 /// Reads the JSON of the file `name` into the member that it is of. Fails, naming the place, on what such a

@@ -54,6 +54,14 @@ inline const std::string k_simulated_json =
   "calls": [{"op": "all_reduce", "axis": "dp", "calls_per_rank": 11150.25, "exposed_s": 0.125, "exposed_low_s": 0.1,
    "exposed_high_s": 0.2, "moving_s": 0.25, "moving_low_s": 0.2, "moving_high_s": 0.3, "provenance": "measured"}]})";
 
+inline const std::string k_measured_json =
+    R"({"schema": "commlens.bench/1", "transport": "mpi", "rank_count": 4, "cache": "hot", "messages_of": null, "partial": false,
+  "rows": [{"op": "all_reduce", "dtype": "fp32", "axis": "world", "group_size": 4, "message_bytes": 1024, "in_place": false,
+   "samples": 60, "p50_ns": 2000, "p50_low_ns": 1000, "p50_high_ns": 4000, "bus_bandwidth_bytes_per_s": 768000000},
+   {"op": "barrier", "dtype": "fp32", "axis": "world", "group_size": 4, "message_bytes": 0, "in_place": false,
+   "samples": 20, "p50_ns": 3000, "p50_low_ns": null, "p50_high_ns": null, "bus_bandwidth_bytes_per_s": null}],
+  "launches": [{}]})";
+
 /// `text` with `after` in the place of the first `before`.
 inline std::string replaced(std::string text, const std::string& before, const std::string& after) {
   return text.replace(text.find(before), before.size(), after);

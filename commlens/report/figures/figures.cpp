@@ -18,6 +18,7 @@
 #include "commlens/report/figures/iterations_figure.hpp"
 #include "commlens/report/figures/lateness_figure.hpp"
 #include "commlens/report/figures/matrix_figure.hpp"
+#include "commlens/report/figures/measured_figure.hpp"
 #include "commlens/report/figures/overlap_figure.hpp"
 #include "commlens/report/figures/overview_figure.hpp"
 #include "commlens/report/figures/prediction_figure.hpp"
@@ -38,6 +39,7 @@ namespace {
 constexpr std::string_view k_given = "Configuration";
 constexpr std::string_view k_found = "Layouts found";
 constexpr std::string_view k_simulated = "Simulated iteration";
+constexpr std::string_view k_measured_calls = "Measured calls";
 constexpr std::string_view k_overview = "Overview";
 constexpr std::string_view k_volume = "What is communicated";
 constexpr std::string_view k_time = "When, and who waits";
@@ -45,7 +47,7 @@ constexpr std::string_view k_against = "Side by side";
 constexpr std::string_view k_advice = "What to change";
 constexpr std::string_view k_sources = "Where the numbers come from";
 
-constexpr std::array<FigureEntry, 36> k_entries = {{
+constexpr std::array<FigureEntry, 37> k_entries = {{
     {"given", "Configuration", k_given, configuration_figure, FigureSource::any},
     {"search", "The search at a glance", k_found, search_figure, FigureSource::layouts},
     {"layouts", "Fastest layouts", k_found, layouts_figure, FigureSource::layouts},
@@ -56,6 +58,7 @@ constexpr std::array<FigureEntry, 36> k_entries = {{
     {"scaling", "Scaling", k_found, scaling_figure, FigureSource::scaling},
     {"simulated", "The simulation at a glance", k_simulated, simulated_figure, FigureSource::simulated},
     {"simulated-time", "Where the time goes", k_simulated, simulated_time_figure, FigureSource::simulated},
+    {"measured", "Time and bandwidth by size", k_measured_calls, measured_figure, FigureSource::measured},
     {"overview", "The trace at a glance", k_overview, overview_figure},
     {"totals", "One iteration, and initialisation", k_overview, totals_figure},
     {"runs", "What was given", k_overview, runs_figure},
@@ -103,6 +106,8 @@ bool has_source(const FigureInput& input, FigureSource source) {
       return input.documents.scaling.has_value();
     case FigureSource::simulated:
       return input.documents.simulated.has_value();
+    case FigureSource::measured:
+      return input.documents.measured.has_value();
   }
   return false;
 }

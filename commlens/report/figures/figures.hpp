@@ -12,7 +12,7 @@ namespace commlens {
 
 /// What a figure shows: a trace, or what a verb has written. Figures of what was not given are not in a
 /// report.
-enum class FigureSource : std::uint8_t { trace, layouts, scaling, simulated, any };
+enum class FigureSource : std::uint8_t { trace, layouts, scaling, simulated, measured, any };
 
 /// One figure of the list: its section in the report, and the function that makes it.
 struct FigureEntry {

@@ -56,6 +56,19 @@ TEST(ResultFigures, OfLayoutsHavePartsIntervalsAndWhichAreEqual) {
   EXPECT_EQ(cells_of_column(front, "memory_high_bytes_per_rank"), Plain{"1,250"});
 }
 
+TEST(ResultFigures, OfMeasuredCallsHaveIntervalsOfTimeAndBandwidth) {
+  const auto figures = result_figures({test_support::k_measured_json});
+  EXPECT_EQ(figures.size(), 2);  // what was given, and this one
+  const Figure& measured = *figures.at("measured");
+  EXPECT_EQ(measured.kind, FigureKind::lines);
+  EXPECT_EQ(cells_of_column(measured, "call"), (Plain{"all_reduce world x4", "barrier world x4"}));
+  EXPECT_EQ(cells_of_column(measured, "p50_high_ns"), (Plain{"4.00 µs", "3.00 µs"}));
+  // 768 MB/s at 2 µs are 384 at 4 µs and 1,536 at 1 µs.
+  EXPECT_EQ(cells_of_column(measured, "bus_bandwidth_low_bytes_per_s"), (Plain{"0.38 GB/s", "-"}));
+  EXPECT_EQ(cells_of_column(measured, "bus_bandwidth_high_bytes_per_s"), (Plain{"1.54 GB/s", "-"}));
+  EXPECT_NE(measured.caption.find("4 ranks over mpi, hot buffers"), std::string::npos);
+}
+
 TEST(ResultFigures, SayWhatBindsAndWhatOneChangeGives) {
   const auto figures = result_figures({test_support::k_found_json});
   const Figure& binding = *figures.at("binding");

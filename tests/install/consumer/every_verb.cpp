@@ -1,11 +1,13 @@
 // Calls every function of the library once, from a program that is no part of commlens.
 //   every_verb WORK_DIRECTORY [train]   trains too, where the engine module is installed
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <string>
 
 #include <commlens/app/advise.hpp>
+#include <commlens/app/bench.hpp>
 #include <commlens/app/calibrate.hpp>
 #include <commlens/app/compare.hpp>
 #include <commlens/app/cost.hpp>
@@ -15,6 +17,7 @@
 #include <commlens/app/machines.hpp>
 #include <commlens/app/predict.hpp>
 #include <commlens/app/record.hpp>
+#include <commlens/app/replay.hpp>
 #include <commlens/app/report.hpp>
 #include <commlens/app/reproduce.hpp>
 #include <commlens/app/search_layouts.hpp>
@@ -22,6 +25,7 @@
 #include <commlens/app/summarise.hpp>
 #include <commlens/app/summary_text.hpp>
 #include <commlens/app/train.hpp>
+#include <commlens/app/tune.hpp>
 #include <commlens/app/version.hpp>
 
 namespace {
@@ -125,6 +129,21 @@ void reproduce_paper(const std::string& work) {
   expect(paper.figures == 25 && paper.takeaways.rows().size() > 8, "all figures of the paper are made");
 }
 
+void tune_messages() {
+  commlens::TuneRequest request;
+  request.messages.input = {"19M"};
+  request.messages.framework = "deepspeed";
+  request.messages.overrides = small_job().overrides;
+  request.messages.overrides.hidden = 32;
+  request.messages.overrides.heads = 4;
+  request.messages.overrides.iterations = std::nullopt;
+  request.most_rounds = 60;
+  request.time = std::chrono::milliseconds(5);
+  const auto tuned = value_of(commlens::tune_calls(request), "tune_calls");
+  expect(!tuned.tuned.messages.empty() && !rendered(tuned, commlens::Format::csv).empty(),
+         "messages are timed");
+}
+
 void time_collectives(const std::string& work) {
   const auto list = value_of(commlens::list_machines(), "list_machines");
   expect(list.machines.size() > 10, "machines are built in");
@@ -157,6 +176,32 @@ void time_collectives(const std::string& work) {
   fit.files = {sweep};
   fit.machine = "dgx_a100";
   expect(value_of(commlens::calibrate(fit), "calibrate").fitted.size() == 1, "a sweep is fitted");
+}
+
+void time_calls() {
+  commlens::BenchRequest request;
+  request.ops = {"all_reduce"};
+  request.sizes = "8,1K";
+  request.time = std::chrono::milliseconds(10);
+  request.verifies = true;
+  const auto result = value_of(commlens::bench_calls(request), "bench_calls");
+  expect(combined_rows(result.run).size() == 2 && result.wrong_elements() == 0,
+         "both sizes are timed, and right");
+  expect(osu_text(result).find("osu_allreduce") != std::string::npos, "as the OSU benchmarks print");
+  expect(nccl_tests_text(result).find("all_reduce_perf") != std::string::npos, "as nccl-tests prints");
+  expect(sweep_csv(result).find(",all_reduce,2,1,2,fp32,1024,") != std::string::npos,
+         "a table for calibrate");
+  expect(rendered(result, commlens::Format::json).find("\"commlens.bench/1\"") != std::string::npos,
+         "JSON has its schema");
+}
+
+void replay_calls(const std::string& work) {
+  commlens::ReplayRequest request;
+  request.trace = work + "/trace";
+  request.output = work + "/replayed";
+  const auto again = value_of(commlens::replay(request), "replay");
+  expect(again.all_equal() && again.compared > 100, "a replay makes the calls of its trace");
+  expect(!rendered(again, commlens::Format::csv).empty(), "replay says what they took");
 }
 
 void record_nothing(const std::string& work) {
@@ -208,7 +253,10 @@ int main(int count, char** arguments) {
   compare_and_report(work);
   sweep_sizes();
   reproduce_paper(work);
+  tune_messages();
   time_collectives(work);
+  time_calls();
+  replay_calls(work);
   record_nothing(work);
   if (count > 2) {
     train_small(work);

@@ -1,0 +1,72 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commlens/app/bench_launch.hpp"
+#include "commlens/app/bench_regression.hpp"
+#include "commlens/app/events.hpp"
+#include "commlens/app/format.hpp"
+#include "commlens/app/train_request.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/frameworks/overrides.hpp"
+
+namespace commlens {
+
+/// What is timed, on which ranks, and how well.
+struct BenchRequest {
+  std::vector<std::string> ops;  // names of bench::BenchOp; empty: the collectives that all transports have
+  std::string sizes;             // "8:64M:x2", "8,100,4K"; empty: a few
+  std::string dtypes = "fp32";   // a comma list
+  std::vector<std::string> messages;  // a configuration (or a trace), whose messages are timed instead
+  std::string framework;              // the rules for the configuration; empty: its own
+  Overrides overrides;                // changes to the configuration
+  Transport transport = Transport::threads;
+  std::string mpi;              // openmpi or mpich; empty: the launcher's
+  std::int64_t ranks = 0;       // threads; 0: those of the messages, else 2
+  std::string groups;           // "world", "pairs", axes, "tp+dp": both at once; a comma list; empty: world
+  std::string mesh;             // "dp=4,tp=2", slowest first; empty: that of the messages
+  std::optional<bool> is_cold;  // buffers have left the caches; absent: of messages
+  std::int64_t launches = 1;    // over threads: jobs one after the other
+  bool in_place = false;        // of the ops that may be
+  bool verifies = false;        // compares results before and after
+  std::chrono::nanoseconds time = std::chrono::seconds(1);  // of a row, at most
+  std::optional<std::uint64_t> seed;                        // of the shuffles; absent: another each time
+  std::string json;    // a file that has the result, also while it is being made; empty: none
+  std::string append;  // the same, and the launches that are in the file stay; empty: none
+  std::string check;   // a file of an earlier result to compare with; empty: none
+  std::function<bool()> stop_requested;  // polled on the first rank
+  Events events;                         // progress comes from the thread of the first rank
+  /// Decorates the communicator of each rank; empty: nothing does.
+  std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> decorate;
+};
+
+/// Times of calls.
+struct BenchResult {
+  bool reports = true;  // false on MPI processes but the first, which has the members below
+  BenchRun run;
+  std::vector<BenchCheck> checked;  // against the earlier result, where one was given
+  std::string checked_with;         // its file
+
+  /// Wrong elements in outputs, of all ranks and rows.
+  std::int64_t wrong_elements() const;
+  bool is_slower() const;
+};
+
+/// Times calls between ranks that are threads, or over MPI, where every process of the job calls it. Fails on
+/// requests that cannot be; throws SystemError if a rank fails.
+Result<BenchResult> bench_calls(const BenchRequest& request);
+
+/// The rows as a table; JSON as schema commlens.bench/1; CSV.
+std::string rendered(const BenchResult& result, Format format, const TextStyle& style = {});
+/// As the OSU micro-benchmarks, or nccl-tests, print them; our importers of these read it.
+std::string osu_text(const BenchResult& result);
+std::string nccl_tests_text(const BenchResult& result);
+/// A table that `calibrate` fits machines to (docs/machines.md): one line per row whose op has a time there.
+std::string sweep_csv(const BenchResult& result);
+
+}  // namespace commlens

@@ -1,0 +1,43 @@
+#pragma once
+#include "commlens/app/bench.hpp"
+#include "commlens/app/bench_launch.hpp"
+#include "commlens/base/result.hpp"
+
+namespace commlens {
+
+/// A benchmark while it runs: the launches so far, and the file that has them.
+class BenchProgress {
+ public:
+  /// `run`: what earlier jobs measured, and what is planned. `total_rows`: of one launch.
+  BenchProgress(const BenchRequest& request, BenchRun run, std::int64_t total_rows);
+  ~BenchProgress();
+  BenchProgress(const BenchProgress&) = delete;
+  BenchProgress& operator=(const BenchProgress&) = delete;
+
+  void begin_launch();
+  /// What the current launch has; written to the file now and then.
+  void update(BenchLaunch launch, std::int64_t timed_rows);
+  /// The launch is complete, or was stopped; written.
+  void end_launch(BenchLaunch launch, bool was_stopped);
+
+  const BenchRun& run() const { return run_; }
+
+ private:
+  void write(bool is_due);
+
+  const BenchRequest& request_;
+  BenchRun run_;
+  std::int64_t reported_ = 0;
+  std::unique_ptr<Task> task_;
+  std::int64_t written_at_ns_ = 0;
+};
+
+/// Runs the launches of a plan on threads.
+Result<BenchResult> bench_on_threads(const BenchRequest& request, const BenchPlan& plan, BenchRun run);
+/// The one launch of an MPI job, on this process.
+Result<BenchResult> bench_over_mpi(const BenchRequest& request, const BenchPlan& plan, BenchRun run);
+
+/// "sched_autogroup_enabled is 1 and …" where other sessions share the cores with this one; else empty.
+std::string shared_cores_warning();
+
+}  // namespace commlens

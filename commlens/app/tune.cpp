@@ -1,0 +1,158 @@
+#include "commlens/app/tune.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/app/launcher.hpp"
+#include "commlens/app/tune_files.hpp"
+#include "commlens/app/version.hpp"
+#include "commlens/transport/mpi_world.hpp"
+#include "commlens/transport/thread_ranks.hpp"
+
+namespace commlens {
+namespace {
+
+/// Why a rank of the job cannot be timed. Ranks whose groups are larger than the job are left out later.
+Result<void> check_tune_request(const TuneRequest& request) {
+  if (!(request.least_gain >= 0 && request.least_gain < 1)) {
+    return failure("--min-gain: a share of the default's time, from 0 to below 1 (5% is 0.05)");
+  }
+  if (request.transport == Transport::nccl) {
+    return failure("--transport nccl: its algorithms cannot be timed yet; use threads or mpi");
+  }
+  constexpr std::int64_t k_least_rounds = 60;
+  if (request.most_rounds < k_least_rounds) {
+    return failure(fmt::format("a choice needs {} rounds, half of them for its report", k_least_rounds));
+  }
+  return check_rule_files(request);
+}
+
+Result<ModelMessages> read_messages(const TuneRequest& request) {
+  MessagesRequest messages = request.messages;
+  messages.events = request.events;
+  return model_messages(messages);
+}
+
+void warn_of_left_out(const Events& events, const TunedMessages& found) {
+  for (const auto& [reason, calls] : found.left_out) {
+    events.warn(fmt::format("left out, {:.6g} calls an iteration: {}", calls, reason));
+  }
+  const auto is_short = [](const TunedMessage& message) {
+    constexpr std::size_t k_least = 60;
+    return std::any_of(message.variants.begin(), message.variants.end(),
+                       [](const tune::Variant& variant) { return variant.times_s.size() < k_least; });
+  };
+  const auto few = std::count_if(found.messages.begin(), found.messages.end(), is_short);
+  if (few > 0 && !found.was_stopped) {
+    events.warn(
+        fmt::format("{} of {} messages were timed in fewer than 60 rounds with some algorithm, which gets "
+                    "no rule then; raise --time",
+                    few, found.messages.size()));
+  }
+}
+
+/// Times on one rank of the job; the first rank gets the result.
+TunedMessages tune_on(Communicator& world, const ModelMessages& messages, const TuneRequest& request) {
+  TuneRoundOptions options{.selection = {.least_gain = request.least_gain, .seed = request.seed},
+                           .seed = request.seed,
+                           .time = request.time,
+                           .most_rounds = request.most_rounds,
+                           .stop_requested = request.stop_requested};
+  std::optional<Task> task;
+  std::int64_t reported = 0;
+  if (world.rank() == GroupRank{0}) {
+    options.progress = [&](std::int64_t done, std::int64_t rows) {
+      if (!task) {
+        task.emplace(request.events, "timing", rows);
+      }
+      task->add(done - std::exchange(reported, done));
+    };
+  }
+  return tuned_messages(world, messages, options);
+}
+
+std::unique_ptr<Communicator> decorated(const TuneRequest& request, std::unique_ptr<Communicator> world) {
+  return request.decorate ? request.decorate(std::move(world)) : std::move(world);
+}
+
+Result<TuneResult> tuning_concluded(const TuneRequest& request, TuneResult result) {
+  if (!result.reports) {
+    return result;
+  }
+  result.messages = result.messages.empty() ? "messages" : result.messages;
+  result.seed = request.seed;
+  result.least_gain = request.least_gain;
+  warn_of_left_out(request.events, result.tuned);
+  if (result.tuned.messages.empty()) {
+    return failure("no message of the iteration has algorithms to choose from");
+  }
+  return write_rule_files(request.files, result).map([&](std::vector<std::string> files) {
+    result.written = std::move(files);
+    return std::move(result);
+  });
+}
+
+Result<TuneResult> tune_threads(const TuneRequest& request) {
+  if (launched_ranks() > 1) {
+    return failure(
+        "--transport threads: each process of this job would time threads of its own; add "
+        "--transport mpi, or leave the launcher out");
+  }
+  return check_library(request.files, "", "").and_then([&] {
+    return read_messages(request).and_then([&](const ModelMessages& messages) -> Result<TuneResult> {
+      constexpr std::int64_t k_most_threads = 1024;
+      if (messages.job_ranks > k_most_threads) {
+        return failure(
+            fmt::format("{} ranks are too many for threads of one process; start fewer with mpirun and "
+                        "--transport mpi",
+                        messages.job_ranks));
+      }
+      TuneResult result{.messages = messages.source,
+                        .transport = "threads",
+                        .library = fmt::format("threads of commlens {}", k_version),
+                        .ranks = messages.job_ranks,
+                        .classes = messages.classes};
+      run_thread_ranks(messages.job_ranks, [&](std::unique_ptr<Communicator> world) {
+        const std::unique_ptr<Communicator> own = decorated(request, std::move(world));
+        const bool is_first = own->rank() == GroupRank{0};
+        TunedMessages found = tune_on(*own, messages, request);
+        if (is_first) {
+          result.tuned = std::move(found);
+        }
+      });
+      return tuning_concluded(request, std::move(result));
+    });
+  });
+}
+
+Result<TuneResult> tune_mpi(const TuneRequest& request) {
+  Result<TunableMpiWorld> opened = open_tunable_mpi_world(request.mpi);
+  if (!opened) {
+    return tl::unexpected(opened.error());
+  }
+  return check_library(request.files, opened->library, opened->version).and_then([&] {
+    return read_messages(request).and_then([&](const ModelMessages& messages) {
+      const std::unique_ptr<Communicator> world = decorated(request, std::move(opened->world));
+      TuneResult result{.reports = world->rank() == GroupRank{0},
+                        .messages = messages.source,
+                        .transport = "mpi",
+                        .library = opened->version,
+                        .ranks = world->size(),
+                        .classes = messages.classes};
+      result.tuned = tune_on(*world, messages, request);
+      return tuning_concluded(request, std::move(result));
+    });
+  });
+}
+
+}  // namespace
+
+Result<TuneResult> tune_calls(const TuneRequest& request) {
+  return check_tune_request(request).and_then(
+      [&] { return request.transport == Transport::mpi ? tune_mpi(request) : tune_threads(request); });
+}
+
+}  // namespace commlens

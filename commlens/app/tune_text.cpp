@@ -1,0 +1,144 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/app/json_result.hpp"
+#include "commlens/app/tune.hpp"
+#include "commlens/base/units.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr double k_percent = 100;
+
+/// The algorithm of a rule, else why there is none.
+std::string rule_text(const TuneResult& result, const TunedMessage& message) {
+  if (message.decision.variant == 0) {
+    return "";
+  }
+  if (!message.no_rule.empty()) {
+    return message.no_rule;
+  }
+  return result.tuned.is_confirmed() ? "" : "the step's gain is not confirmed";
+}
+
+/// Fractional where the iterations of a trace differ.
+Cell calls_cell(double calls) {
+  const auto whole = static_cast<std::int64_t>(calls);
+  return static_cast<double>(whole) == calls ? Cell(whole) : Cell(calls);
+}
+
+Table tune_table(const TuneResult& result) {
+  Table table(
+      columns({"op", "dtype", "group_size", "message_bytes", "calls", "default_s",
+               Column{.key = "algorithm_count", .drop_first = 2}, "algorithm", "time_s", "gain_share",
+               Column{.key = "gain_low_share", .drop_first = 3},
+               Column{.key = "gain_high_share", .drop_first = 3}, Column{.key = "reason", .drop_first = 1}}));
+  for (const TunedMessage& message : result.tuned.messages) {
+    const tune::Decision& decision = message.decision;
+    const bool is_chosen = decision.variant > 0;
+    const auto of_choice = [&](double value) { return is_chosen ? Cell(value) : Cell(); };
+    table.add({bench::name_of(message.timed.op), name_of(message.timed.dtype), message.timed.ranks,
+               message.timed.bytes(), calls_cell(message.calls_of_class.at(result.tuned.step_class)),
+               decision.default_s, std::ssize(message.variants) - 1,
+               is_chosen ? Cell(message.variants.at(decision.variant).algorithm) : Cell(),
+               of_choice(decision.chosen_s), of_choice(decision.gain.value), of_choice(decision.gain.low),
+               of_choice(decision.gain.high), rule_text(result, message)});
+  }
+  return table;
+}
+
+std::string tune_seconds_text(double seconds) {
+  constexpr double k_nanoseconds = 1e9;
+  return to_text(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * k_nanoseconds)));
+}
+
+std::string verdict_of(const TuneResult& result) {
+  return result.tuned.rules().empty() ? "no rule" : "rules";
+}
+
+std::string class_text(const TuneResult& result) {
+  const RankRange ranks = result.classes.at(result.tuned.step_class);
+  const std::int64_t count = ranks.count();
+  return count == 1 ? fmt::format("rank {}", ranks.first.value)
+                    : fmt::format("rank {} and {} like it", ranks.first.value, count - 1);
+}
+
+std::string step_text(const TuneResult& result) {
+  const tune::StepGain& step = result.tuned.step;
+  const auto chosen = std::count_if(result.tuned.messages.begin(), result.tuned.messages.end(),
+                                    [](const TunedMessage& message) { return message.has_rule(); });
+  if (chosen == 0) {
+    return "no rule: no algorithm is faster than the library's choice by enough, in disjoint 95 % "
+           "intervals\n";
+  }
+  const std::string gain =
+      fmt::format("{} [{}, {}] of {} ({:.1f} %)", tune_seconds_text(step.gain_s.value),
+                  tune_seconds_text(step.gain_s.low), tune_seconds_text(step.gain_s.high),
+                  tune_seconds_text(step.default_s), k_percent * step.gain_s.value / step.default_s);
+  return result.tuned.is_confirmed()
+             ? fmt::format("a step of {} gains {}, in rounds that did not choose\n", class_text(result), gain)
+             : fmt::format("no rule: in rounds that did not choose, a step of {} gains {}\n",
+                           class_text(result), gain);
+}
+
+std::string head_text(const TuneResult& result) {
+  return fmt::format("{}: {} messages on {} ranks over {} ({}), {} rounds, seed {}\n", result.messages,
+                     result.tuned.messages.size(), result.ranks, result.transport, result.library,
+                     result.tuned.rounds, result.seed);
+}
+
+std::string foot_text(const TuneResult& result) {
+  std::string text = step_text(result);
+  if (result.tuned.was_stopped) {
+    text += "stopped before all rounds were made\n";
+  }
+  if (!result.written.empty()) {
+    text += fmt::format("written: {}\n", fmt::join(result.written, ", "));
+  }
+  return text;
+}
+
+nlohmann::ordered_json step_json(const TuneResult& result) {
+  const tune::StepGain& step = result.tuned.step;
+  return {{"default_s", step.default_s},
+          {"gain_s", step.gain_s.value},
+          {"gain_low_s", step.gain_s.low},
+          {"gain_high_s", step.gain_s.high},
+          {"ranks_text", class_text(result)}};
+}
+
+}  // namespace
+
+std::string rendered(const TuneResult& result, Format format, const TextStyle& style) {
+  if (!result.reports) {
+    return "";
+  }
+  const Table table = tune_table(result);
+  return in_format(
+      format, [&] { return head_text(result) + table.text_with_hidden(style) + foot_text(result); },
+      [&] {
+        return nlohmann::ordered_json({{"schema", "commlens.tune/1"},
+                                       {"messages_of", result.messages},
+                                       {"transport", result.transport},
+                                       {"library", result.library},
+                                       {"rank_count", result.ranks},
+                                       {"round_count", result.tuned.rounds},
+                                       {"seed", result.seed},
+                                       {"least_gain_share", result.least_gain},
+                                       {"interval_share", .95},
+                                       {"clock_error_s", result.tuned.clock_error_s},
+                                       {"partial", result.tuned.was_stopped},
+                                       {"verdict", verdict_of(result)},
+                                       {"step", step_json(result)},
+                                       {"written", result.written},
+                                       {"rows", rows_json(table)}});
+      },
+      [&] { return table.csv(); });
+}
+
+}  // namespace commlens

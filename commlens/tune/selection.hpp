@@ -1,0 +1,60 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace commlens::tune {
+
+/// The times of one message made in one way, all from one shuffled run.
+struct Variant {
+  std::string algorithm;             // empty: the library's own choice
+  std::vector<std::int64_t> rounds;  // in which each sample was taken
+  std::vector<double> times_s;
+};
+
+struct SelectionOptions {
+  double least_gain = 0.05;  // of a rule: (default - chosen) / default
+  std::uint64_t seed = 1;    // of the resampling
+  std::int64_t resamples = 2000;
+};
+
+/// A number and its 95 % interval.
+struct Estimate {
+  double value = 0;
+  double low = 0;
+  double high = 0;
+};
+
+/// Which variant a message should use. It is chosen on even rounds: the one with the smallest median there,
+/// if its 95 % interval lies below that of the default and the median is smaller by `least_gain`. All that is
+/// reported comes from odd rounds, which the choice has not seen.
+struct Decision {
+  std::size_t variant = 0;  // 0: the default, no rule
+  double default_s = 0;     // medians of odd rounds
+  double chosen_s = 0;
+  Estimate gain;  // (default - chosen) / default, by resampling odd rounds; 0 without a rule
+};
+
+/// `variants`: the default first; at least that. Without 30 samples in even and in odd rounds of the default
+/// and of a variant, that variant is not chosen.
+Decision decide(std::span<const Variant> variants, const SelectionOptions& options);
+
+/// A message of a step: how it was decided, and how often the step makes it.
+struct WeightedMessage {
+  std::span<const Variant> variants;
+  std::size_t chosen = 0;
+  double calls = 0;
+};
+
+/// What a step would gain: the sum over messages of calls x (default - chosen), medians of odd rounds. Its
+/// interval holds 95 % of that sum's values when the samples of every variant are drawn anew, with
+/// replacement, from those of its odd rounds. 0 seconds, exactly, where nothing was chosen.
+struct StepGain {
+  double default_s = 0;  // calls x default, of all messages
+  Estimate gain_s;
+};
+StepGain step_gain(std::span<const WeightedMessage> messages, const SelectionOptions& options);
+
+}  // namespace commlens::tune

@@ -1,0 +1,103 @@
+// --messages: the rows are exactly the messages that predict lists.
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "commlens/app/bench_messages.hpp"
+#include "commlens/app/layout_options.hpp"
+#include "commlens/app/predict.hpp"
+
+namespace commlens {
+namespace {
+
+struct Configuration {
+  const char* framework;
+  LayoutValues flags;
+};
+
+const std::vector<Configuration>& configurations() {
+  static const std::vector<Configuration> list = {
+      {"deepspeed", {{"--ranks", "4"}, {"--zero", "0"}}},
+      {"deepspeed", {{"--ranks", "4"}, {"--zero", "1"}}},
+      {"deepspeed", {{"--ranks", "4"}, {"--zero", "2"}}},
+      {"deepspeed", {{"--ranks", "4"}, {"--zero", "3"}}},
+      {"megatron", {{"--ranks", "4"}, {"--tp", "2"}, {"--global-batch", "8"}}},
+      {"megatron", {{"--ranks", "4"}, {"--pp", "2"}, {"--micro-batches", "4"}}},
+      {"megatron", {{"--ranks", "8"}, {"--tp", "2"}, {"--pp", "2"}, {"--sp", ""}}},
+      {"neox", {{"--ranks", "4"}, {"--tp", "2"}, {"--zero", "1"}}},
+      {"commlens", {{"--ranks", "4"}, {"--tp", "2"}, {"--pp", "2"}, {"--micro-batches", "2"}}},
+      {"torch", {{"--ranks", "4"}}}};
+  return list;
+}
+
+/// Op, type, message bytes and ranks of the group.
+using Message = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
+
+/// An op of pairs is one message, whichever end calls it; parts may be unequal.
+std::string base_op(std::string name) {
+  if (name.ends_with("_v")) {
+    name.resize(name.size() - 2);
+  }
+  return name == "recv" ? "send" : name;
+}
+
+TEST(BenchMessages, AreThoseOfThePrediction) {
+  for (const Configuration& configuration : configurations()) {
+    SCOPED_TRACE(fmt::format("{} {}", configuration.framework, configuration.flags));
+    BenchRequest request;
+    request.messages = {"19M"};
+    request.framework = configuration.framework;
+    request.overrides = *overrides_of(configuration.flags);
+    PredictRequest predict_request;
+    predict_request.config = request.messages;
+    predict_request.framework = request.framework;
+    predict_request.overrides = request.overrides;
+    const Result<Prediction> prediction = predict(predict_request);
+    ASSERT_TRUE(prediction) << prediction.error().message;
+    const Result<BenchPlan> plan = bench_messages(request).and_then(
+        [](const BenchMessages& messages) { return plan_of_messages(messages, {}); });
+    ASSERT_TRUE(plan) << plan.error().message;
+
+    std::map<Message, std::int64_t> expected;
+    for (const BreakdownRow& row : prediction->rows) {
+      if (!row.no_traffic()) {
+        const Message message{base_op(std::string(name_of(row.kind))), std::string(name_of(row.dtype)),
+                              row.message.value, row.group_size};
+        expected[message] += row.calls * row.ranks.count();
+      }
+    }
+    std::map<Message, std::int64_t> planned;
+    for (const BenchPlanRow& row : plan->rows) {
+      planned[{base_op(row.key.op), row.key.dtype, row.key.bytes, row.key.group_size}] +=
+          *row.calls_all_ranks;
+    }
+    EXPECT_FALSE(expected.empty());
+    EXPECT_EQ(planned, expected);
+  }
+}
+
+TEST(BenchMessages, OfOneIterationTakeTheTimeOfTheirCalls) {
+  BenchRun run;
+  run.classes = {"rank 0", "ranks 1-3"};
+  const BenchKey first{"all_reduce", "fp32", "dp", 4, 1024, false};
+  const BenchKey second{"all_gather", "fp32", "dp", 4, 2048, false};
+  run.planned = {{first, 2, 8, {2, 3}}, {second, 5, 20, {5, 1}}};
+  BenchLaunch& launch = run.launches.emplace_back();
+  launch.rows.resize(2);
+  launch.rows[0].key = first;
+  launch.rows[0].stats.p50_s = 1e-3;
+  launch.rows[1].key = second;
+  launch.rows[1].stats.p50_s = 2e-3;
+  const std::optional<BenchStep> step = step_of(run);
+  ASSERT_TRUE(step);
+  EXPECT_DOUBLE_EQ(step->total_s, 0.012);  // 2 x 1 ms + 5 x 2 ms; the others 3 x 1 ms + 2 ms
+  EXPECT_EQ(step->ranks, "rank 0");
+}
+
+}  // namespace
+}  // namespace commlens

@@ -1,0 +1,211 @@
+// commlens bench as a user runs it: stopped, killed, over MPI, with wrong results.
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/comm/volume.hpp"
+#include "commlens/formats/import_any.hpp"
+#include "tests/cli/program.hpp"
+
+namespace commlens {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+const std::vector<Variable>& as_root() {
+  static const std::vector<Variable> variables = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                                  {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  return variables;
+}
+
+bool has_open_mpi() {
+  return fs::exists(fs::path(commlens_binary()).parent_path() / "libcommlens-mpi-openmpi.so") &&
+         std::system("command -v mpirun.openmpi >/dev/null") == 0;
+}
+
+bool has_capture() {
+  return fs::exists(fs::path(commlens_binary()).parent_path() / "libcommlens-capture-mpi-openmpi.so");
+}
+
+/// `commlens bench ARGUMENTS…` on two processes.
+Words on_two(const Words& arguments) {
+  Words command = {"mpirun.openmpi",  "--oversubscribe", "-n",          "2",
+                   commlens_binary(), "bench",           "--transport", "mpi"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+Answer answer_of(const Words& command) { return RunningProgram(command, as_root()).wait(); }
+
+Json json_in(const fs::path& file) {
+  std::ifstream stream(file);
+  return Json::parse(stream, nullptr, false);
+}
+
+/// Waits until a file has a row with samples.
+bool appears(const fs::path& file) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (std::chrono::steady_clock::now() < until) {
+    const Json json = fs::exists(file) ? json_in(file) : Json();
+    if (json.is_object() && !json.at("rows").empty()) {
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // leaves the cores to the ranks
+  }
+  return false;
+}
+
+/// Processes that were started for `marker`, an argument of theirs, by a process that is no launcher.
+std::vector<pid_t> processes_with(const std::string& marker) {
+  std::vector<pid_t> found;
+  for (const fs::directory_entry& process : fs::directory_iterator("/proc")) {
+    const std::string name = process.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) {
+      continue;
+    }
+    std::ifstream stream(process.path() / "cmdline");
+    std::ostringstream command;
+    command << stream.rdbuf();
+    if (command.str().find(marker) != std::string::npos &&
+        command.str().find("mpirun") == std::string::npos) {
+      found.push_back(std::stoi(name));
+    }
+  }
+  return found;
+}
+
+TEST(BenchVerb, StoppedHasWhatWasDone) {
+  const ScratchDirectory directory;
+  const std::string file = directory.path("result.json");
+  RunningProgram program({commlens_binary(), "bench", "all_reduce", "--ranks", "2", "--sizes", "256K:1M:+16K",
+                          "--time", "600s", "--json", file},
+                         {});
+  ASSERT_TRUE(appears(file));
+  program.signal(SIGINT);
+  const Answer answer = program.wait();
+  EXPECT_EQ(answer.code, 128 + SIGINT) << answer.err;
+  EXPECT_NE(answer.out.find("stopped: these are the samples until then"), std::string::npos) << answer.out;
+  const Json json = json_in(file);
+  EXPECT_TRUE(json.at("partial"));
+  EXPECT_GE(json.at("rows").at(0).at("samples"), 1);
+}
+
+TEST(BenchVerb, LeavesAValidFileWhenARankIsKilled) {
+  if (!has_open_mpi()) {
+    GTEST_SKIP() << "no Open MPI here";
+  }
+  const ScratchDirectory directory;
+  const std::string file = directory.path("result.json");
+  RunningProgram program(on_two({"all_reduce", "--sizes", "256K:1M:+16K", "--time", "600s", "--json", file}),
+                         as_root());
+  ASSERT_TRUE(appears(file));
+  const std::vector<pid_t> ranks = processes_with(file);
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks.back(), SIGKILL);
+  EXPECT_NE(program.wait().code, 0);
+  const Json json = json_in(file);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_TRUE(json.at("partial"));
+  EXPECT_GE(json.at("rows").at(0).at("samples"), 1);
+}
+
+TEST(BenchVerb, RunsOverMpi) {
+  if (!has_open_mpi()) {
+    GTEST_SKIP() << "no Open MPI here";
+  }
+  const Answer answer = answer_of(on_two({"all_reduce", "send", "--sizes", "8,4K", "--time", "100ms",
+                                          "--verify", "--seed", "7", "--format", "json"}));
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  const Json json = Json::parse(answer.out);
+  EXPECT_EQ(json.at("transport"), "mpi");
+  EXPECT_EQ(json.at("rows").size(), 4U);
+  EXPECT_EQ(json.at("launches").at(0).at("seed"), 7);
+  for (const Json& row : json.at("rows")) {
+    EXPECT_EQ(row.at("wrong_elements"), 0);
+    EXPECT_GT(row.at("p50_ns"), 0);
+  }
+}
+
+TEST(BenchVerb, EndsWithTwoAxesAtOnceOverMpi) {
+  if (!has_open_mpi()) {
+    GTEST_SKIP() << "no Open MPI here";
+  }
+  Words command = on_two({"all_reduce", "--sizes", "64K", "--mesh", "dp=2,tp=2", "--groups", "tp+dp",
+                          "--time", "100ms", "--verify"});
+  command[3] = "4";
+  const Answer answer = answer_of(command);
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.out.find("every element is right"), std::string::npos) << answer.out;
+}
+
+TEST(BenchVerb, RefusesToCheckOneLaunch) {
+  const ScratchDirectory directory;
+  const std::string file = directory.path("base.json");
+  EXPECT_EQ(commlens_with({"bench", "all_reduce", "--sizes", "8", "--time", "10ms", "--json", file}).code, 0);
+  const Answer answer =
+      commlens_with({"bench", "all_reduce", "--sizes", "8", "--launches", "10", "--check", file});
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_NE(answer.err.find("has 1 launch, and launches differ"), std::string::npos) << answer.err;
+}
+
+TEST(BenchVerb, RefusesLayoutsWithoutMessages) {
+  const Answer answer = commlens_with({"bench", "all_reduce", "--tp", "2"});
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_EQ(answer.err, "commlens: --tp is of a configuration; give one with --messages\n");
+}
+
+/// Kind, type, message bytes and ranks.
+using Recorded = std::set<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
+
+TEST(BenchVerb, MakesTheCallsOfTheMessagesAsACaptureSees) {
+  if (!has_open_mpi() || !has_capture()) {
+    GTEST_SKIP() << "no Open MPI here, or nothing to record it with";
+  }
+  const ScratchDirectory directory;
+  const std::string trace = directory.path("trace");
+  const std::string result = directory.path("result.json");
+  const Words flags = {"19M", "--ranks",     "2",         "--zero",  "3",   "--layers",
+                       "2",   "--hidden",    "64",        "--heads", "4",   "--vocab",
+                       "256", "--framework", "deepspeed", "--dtype", "fp32"};
+  Words command = {commlens_binary(), "record", "-o", trace, "--"};
+  Words bench = on_two({"--time", "1ms", "--json", result, "--messages"});
+  bench.insert(bench.end(), flags.begin(), flags.end());
+  command.insert(command.end(), bench.begin(), bench.end());
+  const Answer recorded = answer_of(command);
+  ASSERT_EQ(recorded.code, 0) << recorded.err;
+  const Result<Trace> calls = formats::import_any(trace);
+  ASSERT_TRUE(calls) << calls.error().message;
+  Recorded made;
+  for (const CommOp& op : calls->ops()) {
+    // Numbers of 64 bits are what the ranks tell each other between the rounds.
+    if (op.dtype != DType::int64 && op.kind != CommKind::barrier) {
+      made.insert({std::string(name_of(op.kind)), std::string(name_of(op.dtype)), message_bytes(op).value,
+                   calls->groups.size(op.group)});
+    }
+  }
+  Recorded wanted;
+  const Json measured = json_in(result);
+  for (const Json& row : measured.at("rows")) {
+    wanted.emplace(row.at("op").get<std::string>(), row.at("dtype").get<std::string>(),
+                   row.at("message_bytes").get<std::int64_t>(), row.at("group_size").get<std::int64_t>());
+  }
+  EXPECT_GT(wanted.size(), 5U);
+  EXPECT_EQ(made, wanted);
+}
+
+}  // namespace
+}  // namespace commlens

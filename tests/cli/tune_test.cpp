@@ -1,0 +1,72 @@
+// `commlens tune` over threads, as a user runs it; tests/mpi has it over MPI.
+#include <nlohmann/json.hpp>
+
+#include "commlens/transport/transport_table.hpp"
+#include "tests/cli/program.hpp"
+
+namespace commlens {
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// A job of few small messages.
+Words small_job(const Words& more) {
+  Words words{"tune", "--messages",  "19M",      "--layers", "2",    "--hidden",      "32", "--heads",
+              "4",    "--seq",       "16",       "--vocab",  "256",  "--dp",          "2",  "--zero",
+              "1",    "--framework", "commlens", "--dtype",  "fp32", "--micro-batch", "1",  "--rounds",
+              "60"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(TuneVerb, ReportsEveryMessageAndWritesATable) {
+  const ScratchDirectory directory;
+  const std::string table = directory.path("table.csv");
+  const Answer answer = commlens_with(small_job({"--write-transports", table, "--format", "json"}));
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  const auto json = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(json.at("schema"), "commlens.tune/1");
+  EXPECT_EQ(json.at("transport"), "threads");
+  EXPECT_EQ(json.at("written"), nlohmann::json({table}));
+  ASSERT_FALSE(json.at("rows").empty());
+  std::size_t rules = 0;
+  for (const auto& row : json.at("rows")) {
+    EXPECT_EQ(row.at("algorithm_count"), row.at("op") == "all_reduce" ? 1 : 0) << row;
+    EXPECT_GT(row.at("default_s"), 0.0) << row;
+    rules += row.at("algorithm").is_null() || row.at("reason") != "" ? 0 : 1;
+  }
+  const Result<TransportTable> written = read_transport_table(table);
+  ASSERT_TRUE(written) << written.error().message;
+  EXPECT_EQ(written->entries.size(), rules);
+  EXPECT_EQ(json.at("verdict"), rules == 0 ? "no rule" : "rules");
+}
+
+TEST(TuneVerb, StatesTheGainOrNoRule) {
+  const Answer answer = commlens_with(small_job({}));
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(answer.out.find("no rule: ") != std::string::npos ||
+              answer.out.find("in rounds that did not choose\n") != std::string::npos)
+      << answer.out;
+}
+
+void expect_refusal(const Words& more, const std::string& says) {
+  const Answer answer = commlens_with(small_job(more));
+  EXPECT_EQ(answer.code, 2) << says;
+  EXPECT_NE(answer.err.find(says), std::string::npos) << answer.err;
+}
+
+TEST(TuneVerb, RefusesRulesOfALibraryThatItDoesNotTime) {
+  expect_refusal({"--write-openmpi", "rules.conf"}, "--write-openmpi: only a job over Open MPI");
+  expect_refusal({"--write-mpich", "rules.json"}, "--write-mpich: only a job over MPICH");
+  expect_refusal({"--write-nccl", "rules.csv"}, "--write-nccl: only a job over NCCL");
+}
+
+TEST(TuneVerb, RefusesWhatCannotBe) {
+  expect_refusal({"--min-gain", "much"}, "--min-gain much: write a share, as 5% or 0.05");
+  expect_refusal({"--min-gain", "100%"}, "--min-gain: a share of the default's time");
+  expect_refusal({"--write-transports", "/nowhere/table.csv"}, "--write-transports");
+  expect_refusal({"--transport", "mpi"}, "no MPI launcher started this process");
+}
+
+}  // namespace
+}  // namespace commlens

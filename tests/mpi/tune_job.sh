@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# tune_job.sh openmpi|mpich COMMLENS MPIRUN…: a job tunes the messages of a small model, and the same job runs with the
+# file and the table that it wrote.
+set -u
+library=$1 commlens=$2
+shift 2
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+tune() {
+  "$@" "$commlens" tune --messages 19M --layers 2 --hidden 32 --heads 4 --seq 16 --vocab 256 --dp 2 --zero 1 --framework deepspeed \
+    --transport mpi --rounds 60 --min-gain 0 --format json --write-transports "$directory/table.csv" \
+    --write-$library "$directory/rules" >"$directory/out" 2>"$directory/err" || {
+    cat "$directory/out" "$directory/err"
+    exit 1
+  }
+  # One process prints, and says what it found.
+  if [ "$(grep -c '"schema": "commlens.tune/1"' "$directory/out")" -ne 1 ] || ! grep -q '"verdict": "\(no rule\|rules\)"' "$directory/out"; then
+    cat "$directory/out"
+    exit 1
+  fi
+  grep '"algorithm": "' "$directory/out" | sort | uniq -c
+  cp "$directory/rules" "$directory/earlier"
+}
+tune "$@"
+head -3 "$directory/rules"
+if [ "$library" = openmpi ]; then
+  tune "$@" --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename "$directory/earlier"
+else
+  export MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE=$directory/earlier
+  tune "$@"
+fi
+if [ "$library" = openmpi ]; then other=mpich; else other=openmpi; fi
+if "$@" "$commlens" tune --messages 19M --dp 2 --transport mpi --write-$other "$directory/other" >"$directory/out" 2>&1 ||
+  ! grep -q -- "--write-$other: only a job over" "$directory/out"; then
+  cat "$directory/out"
+  echo "rules of $other are not refused"
+  exit 1
+fi
