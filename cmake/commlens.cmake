@@ -46,10 +46,11 @@ set(commlens_limit_long 1200)  # a process of many tests, a browser, tests that 
 
 # commlens_test(NAME SOURCES file... LINK library... LABEL label): a GoogleTest program whose tests ctest runs one by
 # one. Where starting a program is dear (with LibTorch, under sanitizers) they run in one process, or in as many as
-# SHARDS says where they take minutes; under sanitizers those that the GoogleTest filter SANITIZED names. The global
+# SHARDS says where they take minutes; under sanitizers those that the GoogleTest filter SANITIZED names. So do tests that
+# share what is dear to make (TOGETHER). The global
 # property commlens_tests_of_NAME lists what ctest calls these processes.
 function(commlens_test name)
-  cmake_parse_arguments(ARG "" "LABEL;SANITIZED;SHARDS" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "TOGETHER" "LABEL;SANITIZED;SHARDS" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE commlens_options ${ARG_LINK} GTest::gtest_main)
   if(NOT "commlens_engine" IN_LIST ARG_LINK)  # whose precompiled header is optimised
@@ -58,7 +59,7 @@ function(commlens_test name)
   set(properties LABELS ${ARG_LABEL} ENVIRONMENT "COMMLENS_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
       # A second ENVIRONMENT entry would be cut at its semicolon.
       ENVIRONMENT_MODIFICATION "COMMLENS_BINARY=set:${CMAKE_BINARY_DIR}/commlens")
-  if(COMMLENS_SANITIZE OR "commlens_engine" IN_LIST ARG_LINK)
+  if(COMMLENS_SANITIZE OR ARG_TOGETHER OR "commlens_engine" IN_LIST ARG_LINK)
     if(NOT COMMLENS_SANITIZE OR NOT ARG_SANITIZED)
       set(ARG_SANITIZED "*")
     endif()

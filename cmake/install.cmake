@@ -9,7 +9,8 @@ include(CMakePackageConfigHelpers)
 set(library_folders base comm config model machine network simulate search trace formats plan frameworks summary compare advice report transport bench tune app)
 add_library(commlens_library SHARED $<TARGET_OBJECTS:commlens_web> $<TARGET_OBJECTS:commlens_machines>
                                     $<TARGET_OBJECTS:commlens_training>
-                                    $<TARGET_OBJECTS:commlens_layouts> $<TARGET_OBJECTS:commlens_chakra>)
+                                    $<TARGET_OBJECTS:commlens_layouts> $<TARGET_OBJECTS:commlens_recordings>
+                                    $<TARGET_OBJECTS:commlens_chakra>)
 foreach(folder ${library_folders})
   get_target_property(kind commlens_${folder} TYPE)
   if(kind STREQUAL "STATIC_LIBRARY")

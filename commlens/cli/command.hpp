@@ -56,6 +56,7 @@ Action declare_search(CLI::App& verb);
 Action declare_advise(CLI::App& verb);
 Action declare_tune(CLI::App& verb);
 Action declare_report(CLI::App& verb);
+Action declare_reproduce(CLI::App& verb);
 Action declare_import(CLI::App& verb);
 Action declare_export(CLI::App& verb);
 Action declare_help_files(CLI::App& verb);

@@ -5,7 +5,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::array<Command, 19> k_commands = {{
+constexpr std::array<Command, 20> k_commands = {{
     {"predict", "List the messages of a training iteration from its configuration, without running it",
      declare_predict},
     {"train", "Train a GPT for real, record every call and compare it with the prediction", declare_train},
@@ -16,6 +16,8 @@ constexpr std::array<Command, 19> k_commands = {{
     {"advise", "Recommend settings that lower a job's communication, with their savings", declare_advise},
     {"report", "Make one HTML page of traces and predictions: charts, tables, differences, advice",
      declare_report},
+    {"reproduce", "Reproduce the figures, tables and equations of arXiv 2408.10197, and check its takeaways",
+     declare_reproduce},
     {"import", "Turn calls, logs and traces of other tools into a native trace", declare_import},
     {"export", "Write a trace, or the prediction of a configuration, in the format of another tool",
      declare_export},

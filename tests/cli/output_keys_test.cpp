@@ -175,7 +175,11 @@ class OutputKeys : public ::testing::Test {
     words.insert(words.end(), inputs.begin(), inputs.end());
     const Answer answer = commlens_with(words);
     ASSERT_EQ(answer.code, 0) << answer.err;
-    for (const auto& entry : std::filesystem::directory_iterator(directory_.path("figures"))) {
+    add_figures("report", directory_.path("figures"));
+  }
+
+  void add_figures(const std::string& verb, const std::string& figures) {
+    for (const auto& entry : std::filesystem::directory_iterator(figures)) {
       if (entry.path().extension() == ".svg") {
         continue;  // a picture of the same rows
       }
@@ -183,11 +187,16 @@ class OutputKeys : public ::testing::Test {
       std::ostringstream text;
       text << file.rdbuf();
       if (entry.path().extension() == ".csv") {
-        written_.add_csv("report", text.str());
+        written_.add_csv(verb, text.str());
       } else {
-        written_.add_json("report", Json::parse(text.str()));
+        written_.add_json(verb, Json::parse(text.str()));
       }
     }
+  }
+
+  void write_reproduction() {
+    write({"reproduce", "--no-train", "-o", directory_.path("paper")});
+    add_figures("reproduce", directory_.path("paper/figures"));
   }
 
   /// What a verb writes as JSON, as a file.
@@ -372,6 +381,7 @@ TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   write_predictions();
   write_comparisons();
   write_summaries();
+  write_reproduction();
   write_tuning();
   write_replay();
   if (has_trainer()) {

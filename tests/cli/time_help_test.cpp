@@ -25,7 +25,7 @@ TEST_P(VerbOfTimes, HasItsHelpAsWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Verbs, VerbOfTimes,
                          ::testing::Values("bench", "machines", "cost", "calibrate", "doctor", "simulate",
-                                           "search", "replay", "tune"));
+                                           "search", "replay", "tune", "reproduce"));
 
 }  // namespace
 }  // namespace commlens

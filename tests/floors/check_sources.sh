@@ -66,10 +66,11 @@ own_header() {
   done < <(sources -not -name '*_test.cpp' -not -name '*.hpp')
 }
 
-# What may name one all the same: the format of its log, the name of that log's way of counting, flags and examples.
+# What may name one all the same: the format of its log, the name of that log's way of counting, flags and examples; and the study
+# of a paper, which is about the frameworks that it ran.
 frameworks() {
   sources -not -path 'commlens/frameworks/*/*' -not -path commlens/frameworks/frameworks.cpp \
-    -not -path 'commlens/formats/*' -not -name '*_test.cpp' -not -name 'test_*' |
+    -not -path 'commlens/formats/*' -not -path 'commlens/app/reproduce/*' -not -name '*_test.cpp' -not -name 'test_*' |
     xargs awk '{
       line = tolower($0)
       sub(/\/\/.*/, "", line)

@@ -19,6 +19,7 @@
 #include <commlens/app/record.hpp>
 #include <commlens/app/replay.hpp>
 #include <commlens/app/report.hpp>
+#include <commlens/app/reproduce.hpp>
 #include <commlens/app/search_layouts.hpp>
 #include <commlens/app/simulate.hpp>
 #include <commlens/app/summarise.hpp>
@@ -118,6 +119,14 @@ void sweep_sizes() {
   request.combinations =
       value_of(commlens::combinations_of({{"--ranks", "8,16"}, {"--zero", "3"}}), "combinations");
   expect(value_of(sweep(request), "sweep").rows.size() == 4, "two frameworks on two sizes are four rows");
+}
+
+void reproduce_paper(const std::string& work) {
+  commlens::ReproduceRequest request;
+  request.directory = work + "/paper";
+  request.effort = commlens::ReproduceRequest::Effort::none;
+  const auto paper = value_of(commlens::reproduce(request), "reproduce");
+  expect(paper.figures == 25 && paper.takeaways.rows().size() > 8, "all figures of the paper are made");
 }
 
 void tune_messages() {
@@ -243,6 +252,7 @@ int main(int count, char** arguments) {
   read_trace(work);
   compare_and_report(work);
   sweep_sizes();
+  reproduce_paper(work);
   tune_messages();
   time_collectives(work);
   time_calls();

@@ -1,0 +1,212 @@
+#include "commlens/app/reproduce.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "commlens/app/json_result.hpp"
+#include "commlens/app/output_place.hpp"
+#include "commlens/app/reproduce/pages.hpp"
+#include "commlens/app/reproduce/takeaways.hpp"
+#include "commlens/app/version.hpp"
+#include "commlens/base/file.hpp"
+#include "commlens/report/html.hpp"
+#include "commlens/report/svg.hpp"
+#include "commlens/report/table_json.hpp"
+#include "commlens/report/vocabulary.hpp"
+
+namespace commlens {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A directory that holds another page than ours is not written to.
+Result<void> check_reproduction_place(const std::string& directory) {
+  if (directory.empty()) {
+    return failure("reproduce needs -o DIR, the directory that is written");
+  }
+  std::error_code status;
+  if (!fs::exists(directory, status)) {
+    return check_directory_place("-o", directory);
+  }
+  if (!fs::is_directory(directory, status)) {
+    return failure(fmt::format("-o {}: is a file; give the name of a directory", directory));
+  }
+  constexpr std::size_t head_size = 1024;
+  std::ifstream in(fs::path(directory) / "index.html", std::ios::binary);
+  std::string head(head_size, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(in.gcount()));
+  if (!head.empty() && !is_report(head)) {
+    return failure(
+        fmt::format("-o {}: has an index.html of another program; choose another directory", directory));
+  }
+  return check_file_place("-o", (fs::path(directory) / "index.html").string());
+}
+
+/// Directories are there before the first file.
+void make_directories(const fs::path& directory) {
+  for (const char* const part : {"figures", "recordings"}) {
+    std::error_code status;
+    fs::create_directories(directory / part, status);
+    if (status) {
+      throw SystemError(fmt::format("cannot make {}: {}", (directory / part).string(), status.message()));
+    }
+  }
+}
+
+Table takeaways_table(study::Study& made) {
+  Table table(columns({Column{.key = "name", .in_text = false}, "verdict", Column{"what", "claim"},
+                       Column{"value", "found"}, Column{.key = "expected", .in_text = false}, "evidence"}));
+  for (const study::Takeaway& takeaway : study::checked_takeaways(made)) {
+    table.add({takeaway.id, name_of(takeaway.verdict), takeaway.claim, takeaway.found, takeaway.expected,
+               name_of(takeaway.series.evidence)});
+  }
+  return table;
+}
+
+std::int64_t with_verdict(const Table& takeaways, std::string_view verdict) {
+  return std::ssize(study::rows_with(takeaways, "verdict", verdict).rows());
+}
+
+std::string verdict_text(const Table& takeaways) {
+  return fmt::format(
+      "{} of {} checks of the paper's takeaways pass; {} show where a claim does not hold, and why.",
+      with_verdict(takeaways, "PASS"), takeaways.rows().size(), with_verdict(takeaways, "FAIL"));
+}
+
+class Reproduction {
+ public:
+  explicit Reproduction(const ReproduceRequest& request) : request_(request), directory_(request.directory) {
+    result_.directory = request.directory;
+    trainings_ = request.effort == ReproduceRequest::Effort::none    ? std::vector<study::Training>()
+                 : request.effort == ReproduceRequest::Effort::quick ? study::quick_trainings()
+                                                                     : study::full_trainings();
+  }
+
+  ReproduceResult run() {
+    make_directories(directory_);
+    constexpr std::int64_t writing = 8;  // steps of a tenth of a second
+    std::int64_t steps = 2 * writing * k_items_steps;
+    for (const study::Training& training : trainings_) {
+      steps += steps_of(training);
+    }
+    Task task(request_.events, "reproducing", trainings_.empty() ? writing * k_items_steps : steps);
+    write(task, writing);
+    if (!trainings_.empty() && train_all(task)) {
+      write(task, writing);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr std::int64_t k_items_steps = 25;
+  static std::int64_t steps_of(const study::Training& training) {
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(10 * training.expected_s));
+  }
+
+  bool is_stopped() const { return request_.stop_requested && request_.stop_requested(); }
+
+  /// Whether anything was recorded.
+  bool train_all(Task& task) {
+    for (const study::Training& training : trainings_) {
+      if (is_stopped()) {
+        result_.stopped = true;
+        break;
+      }
+      study::recorded(training, (directory_ / "recordings" / training.name).string(), request_.stop_requested)
+          .map([&](study::Recording&& recording) {
+            study_.add(std::move(recording));
+            ++result_.trainings;
+          })
+          .map_error([&](const Error& error) {
+            result_.not_recorded.push_back(fmt::format("{}: {}", training.name, error.message));
+          });
+      task.add(steps_of(training));
+    }
+    result_.stopped = result_.stopped || is_stopped();
+    return result_.trainings > 0;
+  }
+
+  void write(Task& task, std::int64_t steps) {
+    std::vector<study::MadeItem> items;
+    const Result<SvgDrawer> drawer = SvgDrawer::open();
+    result_.no_pictures = drawer ? "" : drawer.error().message;
+    result_.figures = 0;
+    result_.left_out.clear();
+    for (const study::ItemEntry& entry : study::item_entries()) {
+      items.push_back(study::made(entry, study_));
+      study::write_item(directory_, items.back(), drawer ? &*drawer : nullptr);
+      if (items.back().item) {
+        ++result_.figures;
+      } else {
+        result_.left_out.push_back(fmt::format("{}: {}", entry.id, items.back().item.error().reason));
+      }
+      task.add(steps);
+    }
+    result_.takeaways = takeaways_table(study_);
+    const study::PageHead head{"The paper, reproduced: communication of large language models in training",
+                               "arXiv 2408.10197, figure by figure: exact theory, recordings of the real "
+                               "frameworks, trainings on this "
+                               "machine, simulations on described ones. Every series says which it is.",
+                               verdict_text(result_.takeaways), with_verdict(result_.takeaways, "FAIL") == 0};
+    write_file_atomically(directory_ / "index.html", study::page_html(head, items));
+    write_file_atomically(directory_ / "paper.md", study::page_markdown(head, items));
+  }
+
+  const ReproduceRequest& request_;
+  fs::path directory_;
+  study::Study study_;
+  std::vector<study::Training> trainings_;
+  ReproduceResult result_;
+};
+
+std::string reproduction_text(const ReproduceResult& result, const TextStyle& style) {
+  std::string text = result.takeaways.text(style);
+  text += fmt::format("{} of {} checks pass\n", with_verdict(result.takeaways, "PASS"),
+                      result.takeaways.rows().size());
+  for (const std::string& reason : result.left_out) {
+    text += fmt::format("not shown: {}\n", reason);
+  }
+  text += result.no_pictures.empty() ? "" : fmt::format("no SVG is written: {}\n", result.no_pictures);
+  if (!result.not_recorded.empty()) {
+    text += fmt::format("not recorded here: {} trainings; {}\n", result.not_recorded.size(),
+                        result.not_recorded.front());
+  }
+  return text +
+         fmt::format("{0}/index.html, {0}/paper.md, {0}/figures: {1} figures and tables of the paper{2}\n",
+                     result.directory, result.figures,
+                     result.stopped ? "; stopped before all trainings were done" : "");
+}
+
+nlohmann::ordered_json reproduction_json(const ReproduceResult& result) {
+  nlohmann::ordered_json json = {{"schema", "commlens.reproduce/1"}, {"directory", result.directory}};
+  json["figures"] = result.figures;
+  json["trainings"] = result.trainings;
+  json["stopped"] = result.stopped;
+  json["left_out"] = result.left_out;
+  json["not_recorded"] = result.not_recorded;
+  json["no_pictures"] = result.no_pictures;
+  json["takeaways"] = rows_json(result.takeaways);
+  return json;
+}
+
+}  // namespace
+
+Result<ReproduceResult> reproduce(const ReproduceRequest& request) {
+  return check_reproduction_place(request.directory).map([&] { return Reproduction(request).run(); });
+}
+
+std::string rendered(const ReproduceResult& result, Format format, const TextStyle& style) {
+  return in_format(
+      format, [&] { return reproduction_text(result, style); }, [&] { return reproduction_json(result); },
+      [&] { return result.takeaways.csv(); });
+}
+
+}  // namespace commlens

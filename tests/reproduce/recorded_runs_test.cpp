@@ -1,0 +1,101 @@
+// The recordings of a reproduction: those that came with the program are those of tests/golden; those that it
+// makes are as predicted and as theory has them.
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "commlens/app/reproduce/items.hpp"
+#include "commlens/app/trace_source.hpp"
+#include "commlens/base/modules.hpp"
+#include "commlens/base/test_support.hpp"
+#include "commlens/summary/breakdown.hpp"
+
+namespace commlens::study {
+namespace {
+
+TEST(GoldenRuns, AreTheRecordingsOfTheFrameworks) {
+  const char* const source = std::getenv("COMMLENS_SOURCE_DIR");
+  const std::filesystem::path golden =
+      std::filesystem::path(source == nullptr ? "." : source) / "tests/golden";
+  ASSERT_EQ(golden_runs().size(), 8U);
+  for (const GoldenRun& run : golden_runs()) {
+    const Result<Trace> trace = open_trace({}, (golden / run.name / "calls.jsonl.gz").string());
+    ASSERT_TRUE(trace) << trace.error().message;
+    using Key = std::tuple<std::int64_t, CommKind, std::int64_t, std::int64_t>;
+    std::map<Key, std::int64_t> recorded;
+    for (const Iteration iteration : trace->iterations()) {
+      for (const BreakdownRow& row : breakdown(*trace, {.iterations = {iteration}, .rank = Rank{0}})) {
+        if (row.kind != CommKind::barrier) {
+          recorded[{iteration, row.kind, row.group_size, row.message.value}] += row.calls;
+        }
+      }
+    }
+    std::map<Key, std::int64_t> brought;
+    for (const GoldenCalls& calls : run.calls) {
+      brought[{calls.iteration, calls.op, calls.group_size, calls.message.value}] += calls.calls;
+    }
+    EXPECT_EQ(brought, recorded) << run.name;
+  }
+}
+
+/// A training of the quick list, in a directory of its own.
+const Training& training(const std::vector<Training>& all, const std::string& name) {
+  return *std::ranges::find(all, name, &Training::name);
+}
+
+TEST(RecordedHere, AreAsPredictedAndAsTheoryHasThem) {
+  if (const char* const program = std::getenv("COMMLENS_BINARY")) {  // modules are beside it
+    setenv("COMMLENS_MODULE_PATH", std::filesystem::path(program).parent_path().c_str(), 1);
+  }
+  if (!module_file("libcommlens-engine.so")) {
+    GTEST_SKIP() << "this build has no trainer";
+  }
+  const test_support::ScratchDirectory directory;
+  const std::vector<Training> all = quick_trainings();
+  Study study;
+  for (const char* const name : {"zero-0", "zero-3", "pp-2", "tp-2", "gathers"}) {
+    Result<Recording> recording = recorded(training(all, name), directory.path(name), {});
+    ASSERT_TRUE(recording) << recording.error().message;
+    EXPECT_GT(recording->calls, 0) << name;
+    EXPECT_EQ(recording->calls, recording->equal_calls) << name;
+    study.add(std::move(*recording));
+  }
+  // 19M's six layers of width 64, V = 512: 2 V h + L (12 h^2 + 13 h) + 2 h.
+  constexpr std::int64_t parameters = 2 * 512 * 64 + 6 * (12 * 64 * 64 + 13 * 64) + 2 * 64;
+  const Bytes reduced = total_of(last_totals(*study.recording("zero-0")), CommKind::all_reduce).message;
+  EXPECT_GE(reduced.value, 4 * parameters);
+  EXPECT_LE(reduced.value, 4 * parameters + 64);  // and the loss and the norm
+  // One message of b s h = 1 x 64 x 64 fp32 values.
+  EXPECT_EQ(total_of(last_totals(*study.recording("pp-2")), CommKind::send).message, Bytes{4 * 64 * 64});
+
+  const ItemResult timeline = gather_timeline(study);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->panels.front().id, "fig-5-a");
+  EXPECT_EQ(timeline->panels.front().kind, FigureKind::timeline);
+  for (const auto make : {zero_shares, zero_volumes, gather_sizes, zero_theory, model_theory, equation_1,
+                          equation_3, equation_4}) {
+    const ItemResult item = make(study);
+    ASSERT_TRUE(item);
+    bool has_recorded = false;
+    for (const FigureColumn& column : item->whole.columns) {
+      for (std::size_t row = 0; column.name == "evidence" && row < column.rows(); ++row) {
+        has_recorded = has_recorded || column.cell(row) == "recorded here";
+      }
+    }
+    EXPECT_TRUE(has_recorded) << item->whole.caption;
+  }
+}
+
+TEST(Commands, RepeatATraining) {
+  const std::vector<Training> all = quick_trainings();
+  EXPECT_EQ(command_of(training(all, "zero-3")),
+            "commlens train 19M --dp 8 --zero 3 --hidden 64 --seq 64 --vocab 512 --micro-batch 1 "
+            "--persistence-threshold 0 --dtype fp32 --iterations 3");
+}
+
+}  // namespace
+}  // namespace commlens::study
