@@ -176,7 +176,7 @@ std::string reproduction_text(const ReproduceResult& result, const TextStyle& st
   }
   text += result.no_pictures.empty() ? "" : fmt::format("no SVG is written: {}\n", result.no_pictures);
   if (!result.not_recorded.empty()) {
-    text += fmt::format("not recorded here: {} trainings; {}\n", result.not_recorded.size(),
+    text += fmt::format("trainings that could not be recorded here: {}; {}\n", result.not_recorded.size(),
                         result.not_recorded.front());
   }
   return text +
