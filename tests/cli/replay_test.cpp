@@ -1,5 +1,6 @@
 // `commlens replay` as a user runs it: what it makes, and what it refuses before anything runs.
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/trace/test_support.hpp"
 #include "tests/cli/program.hpp"
 
 namespace commlens {
@@ -161,6 +163,33 @@ TEST_F(ReplayVerb, RefusesFlagsThatDoNotApply) {
   expect_refusal({untimed, "--timed"}, "has no times of single calls");
   expect_refusal({trace, "--transport", "mpi"}, "no MPI launcher started this process");
   EXPECT_EQ(commlens_with({"replay", trace, "-o", trace}).code, 2);
+}
+
+// What was recorded until then is a trace: two ranks made four calls, and their fifth is an hour away.
+TEST_F(ReplayVerb, ThatIsInterruptedLeavesATrace) {
+  const std::string first = collectives("first.jsonl", 2, 4);
+  std::string text = test_support::content_of(first);
+  for (const int rank : {0, 1}) {
+    text += fmt::format(
+        R"({{"rank":{},"iteration":1,"op":"all_reduce","dtype":"fp32","input_bytes":64,"output_bytes":64,"group":[0,1],"start_ns":3600000000000,"duration_ns":1000}})"
+        "\n",
+        rank);
+  }
+  const std::string trace = directory_.write("calls.jsonl", text);
+  std::signal(SIGINT, SIG_DFL);  // what a shell starts behind its back inherits that it is ignored
+  RunningProgram program({commlens_binary(), "replay", trace, "--sleep", "-o", again()}, {});
+  Answer summary;
+  constexpr int k_most_attempts = 5000;
+  const std::string recorded = "8 calls of 2 ranks";
+  for (int attempt = 0; attempt < k_most_attempts && summary.out.find(recorded) == std::string::npos;
+       ++attempt) {
+    summary = commlens_with({"summary", again()});
+  }
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait().code, 128 + SIGINT);
+  const Answer comparison = commlens_with({"compare", first, again(), "--order"});
+  EXPECT_EQ(comparison.code, 0) << comparison.out << comparison.err;
+  EXPECT_NE(comparison.out.find("equal: 8 of 8 calls"), std::string::npos) << comparison.out;
 }
 
 /// Trained, then replayed by four threads with the gaps of the training.
