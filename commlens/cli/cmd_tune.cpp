@@ -19,9 +19,9 @@ namespace commlens {
 namespace {
 
 constexpr const char* k_tune_examples = R"(Examples:
+  commlens tune --messages 1.3B --layers 2 --dp 2 --min-gain 10% --time 3
   mpirun -n 4 commlens tune --messages 19M --dp 4 --zero 3 --transport mpi --write-openmpi rules.conf
   mpirun -n 8 commlens tune --messages run --transport mpi --write-mpich rules.json --write-transports table.csv
-  commlens tune --messages 1.3B --layers 2 --dp 2 --min-gain 10% --time 3
 Exit code: 0 done, with rules or without, 2 bad input, 3 a rank or the machine failed.)";
 
 struct TuneFlags {
