@@ -7,7 +7,7 @@ library=$1 engine=$2 commlens=$3
 shift 3
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
-model=(--layers 2 --hidden 32 --heads 4 --seq 16 --vocab 256 --dp 2 --zero 1 --framework deepspeed)
+model=(--layers 2 --hidden 32 --heads 4 --seq 16 --vocab 256 --dp 2 --zero 1 --framework commlens)
 tune() {
   "$@" "$commlens" tune --messages 19M "${model[@]}" --transport mpi --rounds 60 --min-gain 0 --format json --write-transports "$directory/table.csv" \
     --write-$library "$directory/rules" >"$directory/out" 2>"$directory/err" || {
