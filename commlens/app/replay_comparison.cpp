@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
+#include "commlens/bench/replay_others.hpp"
 #include "commlens/compare/whole_job.hpp"
 #include "commlens/summary/overlap.hpp"
 #include "commlens/summary/time_stats.hpp"
+#include "commlens/transport/call_check.hpp"
 
 namespace commlens {
 namespace {
@@ -62,12 +65,41 @@ bool has_random_calls(const Trace& trace) {
                      [](const CommOp& op) { return op.match == Match::random; });
 }
 
+/// The trace with the calls of the plan alone, gather and scatter under the names of transports.
+Trace as_replayed(const ReplayedPart& original) {
+  Trace trace = original.trace;
+  for (RankStream& stream : trace.streams) {
+    std::vector<std::uint32_t> rows;
+    const auto first = static_cast<std::size_t>(stream.ranks.first.value);
+    for (const bench::ReplayCall& call : original.plan.ranks[first].calls) {
+      rows.push_back(call.row);
+    }
+    std::sort(rows.begin(), rows.end());
+    const RankStream whole = std::move(stream);
+    stream = {whole.ranks, {}, {}, whole.compute};
+    for (const std::uint32_t row : rows) {
+      CommEvent& event = stream.events.emplace_back(whole.events[row]);
+      if (const OtherCall other = bench::other_call_of(trace, trace.op(event.op)); other != OtherCall::none) {
+        CommOp op = trace.op(event.op);
+        op.name = trace.names.intern(name_of(other));
+        event.op = trace.intern(op);
+      }
+      if (!whole.times.empty()) {
+        stream.times.push_back(whole.times[row]);
+      }
+    }
+  }
+  return trace;
+}
+
+bool has_others(const Trace& trace) {
+  return std::any_of(trace.ops().begin(), trace.ops().end(),
+                     [](const CommOp& op) { return op.kind == CommKind::other; });
+}
+
 void compare_calls(const ReplayedPart& original, const Trace& recording, ReplayResult& result) {
   CompareOptions options;
   options.iterations = original.selection.iterations;
-  if (original.selection.skip_other) {
-    options.ignored.push_back(CommKind::other);
-  }
   result.compared = std::max(calls_but_barriers(original.plan), calls_but_barriers(recording));
   if (result.compared == 0) {
     return;
@@ -184,7 +216,9 @@ void add_lags(const ReplayedPart& original, const Trace& recording, ReplayResult
 }  // namespace
 
 void add_comparison(const ReplayedPart& original, const Trace& recording, ReplayResult& result) {
-  compare_calls(original, recording, result);
+  const Trace as_made = has_others(original.trace) ? as_replayed(original) : Trace();
+  const Trace& replayed = has_others(original.trace) ? as_made : original.trace;
+  compare_calls({replayed, original.plan, original.selection}, recording, result);
   ByKind<std::int64_t> calls{};
   TimesByKind before;
   nanoseconds makespan{};
@@ -211,8 +245,7 @@ void add_comparison(const ReplayedPart& original, const Trace& recording, Replay
   if (original.plan.has_times) {
     result.original_makespan = makespan;
   }
-  Exposed exposed_before =
-      original.plan.has_times ? exposed_of(original.trace, original.selection) : Exposed();
+  Exposed exposed_before = original.plan.has_times ? exposed_of(replayed, original.selection) : Exposed();
   Exposed exposed_after = exposed_of(recording, {});
   for (std::size_t at = 0; at < k_kinds_of_calls; ++at) {
     const auto kind = static_cast<CommKind>(at);

@@ -149,9 +149,6 @@ Result<Prepared> prepare(const Events& events, const TrainRequest& request,
   if (const Result<void> fits = check_memory(plan->job); !launched && request.device != "cuda" && !fits) {
     return tl::unexpected(fits.error());
   }
-  if (const Result<void> usable = check_recording_directory(request.trace); !usable) {
-    return tl::unexpected(usable.error());
-  }
   const Result<const engine::EngineApi*> engine = load_engine();
   if (!engine) {
     return tl::unexpected(engine.error());
@@ -271,7 +268,9 @@ void notify(const Function& listener, const Arguments&... arguments) {
 }
 
 Result<TrainResult> train_on_threads(const TrainRequest& request) {
-  const Result<Prepared> prepared = prepare(request.events, request, std::nullopt);
+  const Result<Prepared> prepared = check_recording_directory(request.trace).and_then([&] {
+    return prepare(request.events, request, std::nullopt);
+  });
   if (!prepared) {
     return tl::unexpected(prepared.error());
   }
@@ -370,9 +369,11 @@ Result<TrainResult> train_over_mpi(const TrainRequest& request) {
   try {
     Result<Prepared> prepared = prepare(events, request, world->size());
     std::optional<JobRecording> recording;
-    if (is_first && prepared) {
-      const bool over_nccl = request.transport == Transport::nccl;
-      Result<JobRecording> started = start_recording(prepared->run, over_nccl || world->makes_progress());
+    if (is_first && prepared) {  // which alone looks at the place: it is in use from here on
+      const bool progress = request.transport == Transport::nccl || world->makes_progress();
+      Result<JobRecording> started = check_recording_directory(request.trace).and_then([&] {
+        return start_recording(prepared->run, progress);
+      });
       if (started) {
         recording.emplace(std::move(*started));
       } else {

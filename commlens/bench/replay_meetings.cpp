@@ -55,10 +55,11 @@ Elements sum_of(const std::vector<Elements>& parts) {
 
 /// What all members of a group must have in common.
 auto common_of(const CommCall& call) {
-  const Elements size = call.kind == CommKind::all_to_all   ? Elements{}
-                        : call.kind == CommKind::all_gather ? call.output
-                                                            : call.input;
-  return std::tuple(call.kind, call.dtype, size, has_root(call.kind) ? call.peer : GroupRank{});
+  const Elements size = call.kind == CommKind::all_to_all                                       ? Elements{}
+                        : call.kind == CommKind::all_gather || call.other == OtherCall::scatter ? call.output
+                                                                                                : call.input;
+  const bool names_root = has_root(call.kind) || call.kind == CommKind::other;
+  return std::tuple(call.kind, call.other, call.dtype, size, names_root ? call.peer : GroupRank{});
 }
 
 class CallMatcher {

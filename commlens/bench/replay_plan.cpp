@@ -14,6 +14,7 @@
 #include "commlens/bench/replay_buffers.hpp"
 #include "commlens/bench/replay_check.hpp"
 #include "commlens/bench/replay_meetings.hpp"
+#include "commlens/bench/replay_others.hpp"
 #include "commlens/bench/replay_steps.hpp"
 #include "commlens/bench/replay_text.hpp"
 #include "commlens/transport/reduce_kernels.hpp"
@@ -95,7 +96,7 @@ class ReplayPlanner {
   std::optional<std::string> check_ranks() const;
   std::optional<std::string> add_rank(Rank rank);
   std::optional<std::string> add_op(const CommEvent& event, Rank rank, ReplayOp& made);
-  std::optional<std::string> check_op(const CommOp& op) const;
+  std::optional<std::string> check_op(const CommOp& op, Rank rank) const;
   std::optional<std::string> check_members(const std::vector<Rank>& members, Rank rank) const;
   std::uint32_t group_of(const CommOp& op, const std::vector<Rank>& members);
   void number_groups();
@@ -159,13 +160,22 @@ std::optional<std::string> ReplayPlanner::add_rank(Rank rank) {
   RankProgram& program = plan_.ranks[static_cast<std::size_t>(rank.value)];
   own.stream = trace_.stream_of(rank);
   const std::vector<CommEvent>& events = own.stream->events;
+  std::unordered_map<std::uint32_t, bool> unmade;  // ops of kind other
+  const auto is_unmade = [&](OpId op) {
+    if (trace_.op(op).kind != CommKind::other) {
+      return false;
+    }
+    const auto [found, added] = unmade.try_emplace(static_cast<std::uint32_t>(op), false);
+    found->second = added ? fault_of_other(trace_, trace_.op(op), rank).has_value() : found->second;
+    return found->second;
+  };
   for (std::uint32_t row = 0; row < events.size(); ++row) {
     if (!is_wanted(events[row])) {
       continue;
     }
-    const bool is_other = trace_.op(events[row].op).kind == CommKind::other;
-    plan_.skipped_other += is_other && selection_.skip_other ? 1 : 0;
-    if (!is_other || !selection_.skip_other) {
+    if (selection_.skip_other && is_unmade(events[row].op)) {
+      ++plan_.skipped_other;
+    } else {
       own.rows.push_back(row);
     }
   }
@@ -190,11 +200,11 @@ std::optional<std::string> ReplayPlanner::add_rank(Rank rank) {
   return std::nullopt;
 }
 
-std::optional<std::string> ReplayPlanner::check_op(const CommOp& op) const {
+std::optional<std::string> ReplayPlanner::check_op(const CommOp& op, Rank rank) const {
   if (op.kind == CommKind::other) {
-    const std::string& name = trace_.names.text(op.name);
-    return fmt::format("no transport makes {}; --skip-other leaves such calls out",
-                       name.empty() ? "it" : name);
+    if (std::optional<std::string> fault = fault_of_other(trace_, op, rank)) {
+      return fault;
+    }
   }
   if (!trace_.groups.knows_members(op.group)) {
     const std::int64_t size = trace_.groups.size(op.group);
@@ -263,7 +273,7 @@ std::uint32_t ReplayPlanner::group_of(const CommOp& op, const std::vector<Rank>&
 std::optional<std::string> ReplayPlanner::add_op(const CommEvent& event, Rank rank, ReplayOp& made) {
   const CommOp& op = trace_.op(event.op);
   has_rules_ = has_rules_ || op.rule != RuleId{};
-  std::optional<std::string> problem = check_op(op);
+  std::optional<std::string> problem = check_op(op, rank);
   const std::vector<Rank> members = problem ? std::vector<Rank>() : trace_.groups.members(op.group, rank);
   if (!problem) {
     problem = check_members(members, rank);
@@ -285,6 +295,7 @@ std::optional<std::string> ReplayPlanner::add_op(const CommEvent& event, Rank ra
   made.may_block = op.blocking.value_or(true);
   CommCall& call = made.call;
   call.kind = op.kind;
+  call.other = other_call_of(trace_, op);
   call.dtype = op.dtype;
   call.reduction = reduction_like(op);
   call.input = op.kind == CommKind::recv || op.kind == CommKind::barrier ? Elements{} : op.input;

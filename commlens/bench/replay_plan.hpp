@@ -15,7 +15,7 @@ namespace commlens::bench {
 /// Which calls of a trace are replayed.
 struct ReplaySelection {
   std::optional<std::pair<Iteration, Iteration>> iterations;  // first and last; absent: all
-  bool skip_other = false;  // leave out calls of kind `other`, which no transport makes
+  bool skip_other = false;  // leave out calls of kind `other` that no transport makes
   /// Where ranks would wait for each other, wait later for receives and collective calls. Always done for
   /// predicted traces without times, which do not say what is waited for.
   bool late_waits = false;

@@ -261,6 +261,57 @@ TEST(ReplayPlan, SkipsOtherCallsAndCountsThem) {
   EXPECT_EQ(plan.calls(), 1);
 }
 
+// 3 elements of each of 2 ranks, at rank 1; another tool's sizes say nothing of the parts.
+TEST(ReplayPlan, MakesGatherWhereItsSizesSayWhich) {
+  ReplayJob job(2);
+  const auto gather = [&](std::int64_t rank, std::int64_t output) {
+    job.add(rank, {.kind = CommKind::other,
+                   .dtype = DType::fp32,
+                   .group = job.trace.groups.intern({Rank{0}, Rank{1}}, Axis::dp),
+                   .input = Elements{3},
+                   .output = Elements{output},
+                   .root = GroupRank{1},
+                   .name = job.trace.names.intern("MPI_Gather")});
+  };
+  gather(0, 0);
+  gather(1, 6);
+  const ReplayPlan plan = planned(job.trace, {.iterations = {}, .skip_other = true});
+  EXPECT_EQ(plan.skipped_other, 0);
+  EXPECT_EQ(plan.ranks[0].ops[0].call.other, OtherCall::gather);
+  EXPECT_EQ(plan.ranks[1].ops[0].call.peer, GroupRank{1});
+  gather(0, 3);
+  gather(1, 3);
+  EXPECT_EQ(
+      refusal(job.trace),
+      "other of rank 0, iteration 0: its MPI_Gather of 3 elements each has 3 at another one of 2 ranks, "
+      "not 0; --skip-other leaves such calls out");
+  EXPECT_EQ(planned(job.trace, {.iterations = {}, .skip_other = true}).skipped_other, 2);
+}
+
+// Rank 0 scatters before it gathers, rank 1 the other way round, on communicators of their own.
+TEST(ReplayPlan, RefusesGatherAndScatterInOppositeOrders) {
+  ReplayJob job(2);
+  const auto add = [&](std::int64_t rank, bool gathers) {
+    const bool is_root = rank == 0;
+    const Elements all{is_root ? 6 : 0};
+    job.add(rank, {.kind = CommKind::other,
+                   .dtype = DType::fp32,
+                   .group = job.trace.groups.intern({Rank{0}, Rank{1}}, gathers ? Axis::dp : Axis::tp),
+                   .input = gathers ? Elements{3} : all,
+                   .output = gathers ? all : Elements{3},
+                   .root = GroupRank{0},
+                   .name = job.trace.names.intern(gathers ? "gather" : "scatter")});
+  };
+  add(0, false);
+  add(0, true);
+  add(1, true);
+  add(1, false);
+  EXPECT_EQ(
+      refusal(job.trace),
+      "a replay would never end: rank 0 waits for its scatter of 12 B fp32 (call 0), which needs rank 1; "
+      "rank 1 waits for its gather of 12 B fp32 (call 0), which needs rank 0");
+}
+
 // As programs do that match by tags.
 TEST(ReplayPlan, MessagesOfTwoSizesMayBeReceivedInAnotherOrder) {
   ReplayJob job(2);

@@ -47,6 +47,14 @@ void stay_busy_until(std::int64_t end_ns, const PlayOptions& options) {
   }
 }
 
+ReplayClock clock_of(const PlayOptions& options) {
+  if (options.clock) {
+    return *options.clock;
+  }
+  return {.now_ns = [] { return Clock::of_process().now_ns(); },
+          .stay_until = [options](std::int64_t end_ns) { stay_busy_until(end_ns, options); }};
+}
+
 nanoseconds scaled(nanoseconds time, double scale) {
   return nanoseconds(static_cast<std::int64_t>(static_cast<double>(time.count()) * scale));
 }
@@ -109,7 +117,7 @@ nanoseconds ReplayRank::play(const PlayOptions& options, Recorder& recorder) {
 nanoseconds ReplayRank::make_steps(const PlayOptions& options, const std::vector<Communicator*>& groups,
                                    Recorder* recorder) {
   std::vector<std::unique_ptr<Work>> works(program_.calls.size());
-  const Clock& clock = Clock::of_process();
+  const ReplayClock clock = clock_of(options);
   world_.barrier();
   const std::int64_t begin_ns = clock.now_ns();
   if (recorder != nullptr) {
@@ -120,9 +128,9 @@ nanoseconds ReplayRank::make_steps(const PlayOptions& options, const std::vector
     const ReplayCall& call = program_.calls[step.call];
     const bool is_issue = step.kind == ReplayStep::Kind::issue;
     if (options.pace == ReplayPace::gaps && step.busy > nanoseconds(0)) {
-      stay_busy_until(last_ns + scaled(step.busy, options.scale_compute).count(), options);
+      clock.stay_until(last_ns + scaled(step.busy, options.scale_compute).count());
     } else if (options.pace == ReplayPace::timed && is_issue) {
-      stay_busy_until(begin_ns + scaled(call.issued, options.scale_compute).count(), options);
+      clock.stay_until(begin_ns + scaled(call.issued, options.scale_compute).count());
     }
     if (!is_issue) {
       if (works[step.call] != nullptr) {

@@ -2,7 +2,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "commlens/bench/replay_plan.hpp"
@@ -18,11 +20,18 @@ enum class ReplayPace : std::uint8_t {
   timed          // open loop: not before the time of the trace
 };
 
+/// What a rank takes for time. Recorded times are those of Clock::of_process() whatever it is.
+struct ReplayClock {
+  std::function<std::int64_t()> now_ns;
+  std::function<void(std::int64_t end_ns)> stay_until;  // returns then, or at once if that is over
+};
+
 struct PlayOptions {
   ReplayPace pace = ReplayPace::gaps;
   double scale_compute = 1;  // of gaps, and of the times of the trace
   bool sleeps = false;       // in a gap, instead of keeping a core busy
   bool yields = false;       // a busy rank lets others have its core: more ranks than cores
+  std::optional<ReplayClock> clock = std::nullopt;  // absent: Clock::of_process()
 };
 
 /// One rank of a replay: its communicators and its buffers, ready for any number of runs. Collective over

@@ -15,6 +15,7 @@
 #include "commlens/trace/clock.hpp"
 #include "commlens/trace/test_support.hpp"
 #include "commlens/trace/trace_file.hpp"
+#include "commlens/transport/comm_recording.hpp"
 #include "commlens/transport/thread_ranks.hpp"
 
 namespace commlens::bench {
@@ -26,8 +27,6 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using test_support::ReplayJob;
 using test_support::When;
-
-constexpr int k_attempts = 8;  // until one is not disturbed by what else the machine does
 
 /// A call that is complete no earlier than at `end`.
 class SlowCallWork final : public Work {
@@ -117,14 +116,12 @@ nanoseconds last_lag(const Trace& trace, nanoseconds step) {
 }
 
 /// Calls of all ranks, each waited for at once, every `step`.
-ReplayJob chain(int calls, microseconds step, std::int64_t ranks = 2) {
-  ReplayJob job(ranks);
-  const std::vector<std::int64_t> members =
-      ranks == 1 ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1};
+ReplayJob chain(int calls, microseconds step) {
+  ReplayJob job(2);
   for (int call = 0; call < calls; ++call) {
-    for (const std::int64_t rank : members) {
+    for (const std::int64_t rank : {0, 1}) {
       const std::int64_t at = call * step.count();
-      job.all_reduce(rank, members, 4, When{at, at});
+      job.all_reduce(rank, {0, 1}, 4, When{at, at});
     }
   }
   return job;
@@ -134,8 +131,9 @@ std::vector<std::string> spelled(const Trace& trace, std::int64_t rank) {
   std::vector<std::string> texts;
   for (const commlens::test_support::SpelledCall& call :
        commlens::test_support::spelled_calls(trace, Rank{rank})) {
-    std::string text = fmt::format("{} {} {} -> {} root {} [", name_of(call.kind), name_of(call.dtype),
-                                   call.input, call.output, call.root);
+    std::string text =
+        fmt::format("{}{}{} {} {} -> {} root {} [", name_of(call.kind), call.name.empty() ? "" : " ",
+                    call.name, name_of(call.dtype), call.input, call.output, call.root);
     for (const Rank member : call.group) {
       text += fmt::format(" {}", member.value);
     }
@@ -184,6 +182,49 @@ TEST(Replay, OfUnequalPartsHasTheirSizes) {
   }
 }
 
+// A program over threads makes them, its replay, and the replay of that.
+TEST(Replay, MakesGatherAndScatterAsRecorded) {
+  const ScratchDirectory directory;
+  const std::filesystem::path path = directory / "t";
+  create_recording(path, {.producer = "test", .description = "", .framework = "", .ranks = 3});
+  run_thread_ranks(3, [&](std::unique_ptr<Communicator> own) {
+    Recorder recorder(path, Rank{own->rank().value});
+    CommClock clock;
+    const bool is_root = own->rank() == GroupRank{2};
+    const std::unique_ptr<Communicator> world = recorded(std::move(own), Axis::dp, recorder, clock);
+    std::vector<float> part(5);
+    std::vector<float> all(15);
+    CommCall gather{.kind = CommKind::other,
+                    .dtype = DType::fp32,
+                    .input_buffer = part.data(),
+                    .output_buffer = all.data(),
+                    .input = {5},
+                    .output = {is_root ? 15 : 0},
+                    .peer = GroupRank{2},
+                    .other = OtherCall::gather};
+    CommCall scatter = gather;
+    scatter.other = OtherCall::scatter;
+    std::swap(scatter.input, scatter.output);
+    scatter.input_buffer = all.data();
+    scatter.output_buffer = part.data();
+    world->run(gather);
+    world->start(scatter)->wait();
+  });
+  finish_recording(path);
+  const Trace first = read_trace(path).value();
+  const Trace again = replayed(first, {.pace = ReplayPace::back_to_back});
+  const Trace and_again = replayed(again, {});
+  const std::vector<std::string> of_root = {"other gather fp32 5 -> 15 root 2 [ 0 1 2 ] iteration -1",
+                                            "other scatter fp32 15 -> 5 root 2 [ 0 1 2 ] iteration -1"};
+  const std::vector<std::string> of_another = {"other gather fp32 5 -> 0 root 2 [ 0 1 2 ] iteration -1",
+                                               "other scatter fp32 0 -> 5 root 2 [ 0 1 2 ] iteration -1"};
+  for (const Trace* const trace : {&first, &again, &and_again}) {
+    EXPECT_EQ(spelled(*trace, 0), of_another);
+    EXPECT_EQ(spelled(*trace, 1), of_another);
+    EXPECT_EQ(spelled(*trace, 2), of_root);
+  }
+}
+
 TEST(Replay, OfNeighboursThatSendAndReceiveAtOnceEnds) {
   ReplayJob job(2);
   for (int round = 0; round < 50; ++round) {
@@ -196,82 +237,27 @@ TEST(Replay, OfNeighboursThatSendAndReceiveAtOnceEnds) {
   EXPECT_EQ(spelled(again, 1), spelled(job.trace, 1));
 }
 
-/// What a loop written by hand takes for as many gaps, on as busy a machine.
-nanoseconds time_of_gaps(int gaps, nanoseconds gap) {
-  const auto begin = std::chrono::steady_clock::now();
-  for (int done = 0; done < gaps; ++done) {
-    const auto end = std::chrono::steady_clock::now() + gap;
-    std::this_thread::sleep_for(gap - microseconds(100));
-    while (std::chrono::steady_clock::now() < end) {
-    }
-  }
-  return std::chrono::steady_clock::now() - begin;
-}
-
-// 100 gaps of 1 ms: no less than their sum, and no more than 5 % above what the same gaps take without a
-// replay.
-TEST(Replay, TakesAsLongAsItsGaps) {
-  const ReplayJob job = chain(101, microseconds(1000), 1);
-  const nanoseconds sum = milliseconds(100);
-  nanoseconds by_hand = nanoseconds::max();
-  nanoseconds shortest = nanoseconds::max();
-  for (int attempt = 0; attempt < 2 * k_attempts && shortest > sum * 21 / 20; ++attempt) {
-    by_hand = std::min(by_hand, time_of_gaps(100, milliseconds(1)));
-    const nanoseconds makespan = makespan_of(replayed(job.trace, {.sleeps = true}));
-    EXPECT_GE(makespan, sum);
-    shortest = std::min(shortest, makespan);
-  }
-  EXPECT_LE(shortest, std::max(sum, by_hand) * 21 / 20);
-}
-
-TEST(Replay, ScalesAndLeavesOutGaps) {
+// How long it takes beyond that is the machine's affair; replay_pace_test.cpp has the exact numbers.
+TEST(Replay, TakesNoLessThanItsGaps) {
   const ReplayJob job = chain(21, microseconds(2000));
-  EXPECT_GE(makespan_of(replayed(job.trace, {.scale_compute = 2.0, .sleeps = true})), milliseconds(80));
-  nanoseconds shortest = nanoseconds::max();
-  for (int attempt = 0; attempt < k_attempts && shortest >= milliseconds(20); ++attempt) {
-    shortest = std::min(shortest, makespan_of(replayed(job.trace, {.pace = ReplayPace::back_to_back})));
+  for (const bool sleeps : {false, true}) {
+    const Trace again = replayed(job.trace, {.sleeps = sleeps, .yields = true});
+    EXPECT_GE(makespan_of(again), milliseconds(40)) << sleeps;
   }
-  EXPECT_LT(shortest, milliseconds(20));  // half of the gaps
+  EXPECT_GE(makespan_of(replayed(job.trace, {.scale_compute = 2.0, .sleeps = true})), milliseconds(80));
 }
 
-// 20 calls that take 5 ms more, 5 ms apart: closed, each is 5 ms later than the one before; open, there was
-// time.
-TEST(Replay, AClosedLoopFeelsASlowNetworkAndAnOpenOneLags) {
+// 20 calls that take 5 ms more: 5 ms apart, a closed loop is 5 ms later with each; 2 ms apart, an open loop 3
+// ms.
+TEST(Replay, IsLateOnASlowNetwork) {
   constexpr int k_calls = 20;
   const milliseconds delay(5);
   const ReplayJob job = chain(k_calls, milliseconds(5));
   EXPECT_GE(last_lag(replayed(job.trace, {.sleeps = true}, delay), milliseconds(5)), delay * (k_calls - 1));
-  nanoseconds open = nanoseconds::max();
-  for (int attempt = 0; attempt < k_attempts && open > delay * (k_calls - 1) / 2; ++attempt) {
-    open = std::min(open, last_lag(replayed(job.trace, {.pace = ReplayPace::timed, .sleeps = true}, delay),
-                                   milliseconds(5)));
-  }
-  EXPECT_LT(open, delay * (k_calls - 1) / 2);
-  // Where a call takes longer than until the next one, even an open loop is late: by 3 ms more with each
-  // call.
   const ReplayJob dense = chain(k_calls, milliseconds(2));
   EXPECT_GE(
       last_lag(replayed(dense.trace, {.pace = ReplayPace::timed, .sleeps = true}, delay), milliseconds(2)),
       milliseconds(3) * (k_calls - 1));
-}
-
-// 20 calls are issued before the first one is waited for: the delay counts once.
-TEST(Replay, KeepsCallsInFlight) {
-  ReplayJob job(2);
-  constexpr int k_calls = 20;
-  const milliseconds delay(20);
-  for (int call = 0; call < k_calls; ++call) {
-    for (const std::int64_t rank : {0, 1}) {
-      job.all_reduce(rank, {0, 1}, 4, When{call, 1000});
-    }
-  }
-  nanoseconds shortest = nanoseconds::max();
-  for (int attempt = 0; attempt < k_attempts && shortest > delay * k_calls / 4; ++attempt) {
-    const nanoseconds makespan = makespan_of(replayed(job.trace, {}, delay));
-    EXPECT_GE(makespan, delay);
-    shortest = std::min(shortest, makespan);
-  }
-  EXPECT_LE(shortest, delay * k_calls / 4);
 }
 
 TEST(Replay, RunsAnyNumberOfTimesAndRecordsOne) {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "commlens/transport/call_check.hpp"
+
 namespace commlens::bench {
 namespace {
 
@@ -22,8 +24,9 @@ std::string replayed_text(const CommCall& call) {
   if (call.kind == CommKind::barrier) {
     return "barrier";
   }
-  const bool is_output = call.kind == CommKind::all_gather || call.kind == CommKind::recv;
-  return fmt::format("{} of {} {}", name_of(call.kind),
+  const bool is_output =
+      call.kind == CommKind::all_gather || call.kind == CommKind::recv || call.other == OtherCall::scatter;
+  return fmt::format("{} of {} {}", call.kind == CommKind::other ? name_of(call.other) : name_of(call.kind),
                      to_text((is_output ? call.output : call.input) * call.dtype), name_of(call.dtype));
 }
 

