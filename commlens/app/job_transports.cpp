@@ -9,6 +9,7 @@
 #include "commlens/app/train_transport.hpp"
 #include "commlens/transport/comm_mixed.hpp"
 #include "commlens/transport/mpi_world.hpp"
+#include "commlens/transport/thread_ranks.hpp"
 
 namespace commlens {
 
@@ -41,6 +42,22 @@ Result<std::unique_ptr<Communicator>> over_table(std::unique_ptr<Communicator> w
       .map_error([](const Error& error) { return Error{"--transports: " + error.message}; });
 }
 
+Result<std::optional<TransportTable>> table_of_threads(const std::string& file, std::int64_t ranks) {
+  return table_of_transports(file, "threads").and_then([&](std::optional<TransportTable> table) {
+    Result<void> usable;
+    if (table) {
+      run_thread_ranks(ranks, [&](std::unique_ptr<Communicator> world) {
+        const bool is_first = world->rank() == GroupRank{0};
+        const auto tried = over_table(std::move(world), "threads", table, {});
+        if (is_first && !tried) {
+          usable = tl::unexpected(tried.error());
+        }
+      });
+    }
+    return usable.map([&] { return std::move(table); });
+  });
+}
+
 Result<std::unique_ptr<Communicator>> open_mpi_job(const MpiJobRequest& request) {
   if (request.transports.empty()) {
     return open_mpi_world(request.mpi,
@@ -49,11 +66,18 @@ Result<std::unique_ptr<Communicator>> open_mpi_job(const MpiJobRequest& request)
   if (request.progress == CallProgress::on) {
     return failure("--transports: algorithms cannot be chosen with --progress on; leave one of them out");
   }
-  return table_of_transports(request.transports, "mpi")
-      .and_then([&](const std::optional<TransportTable>& table) {
-        return open_tunable_mpi_world(request.mpi).and_then([&](TunableMpiWorld opened) {
-          return over_table(std::move(opened.world), "mpi", table, request.events);
-        });
+  return open_tunable_mpi_world(request.mpi)
+      .and_then([&](TunableMpiWorld opened) -> Result<std::unique_ptr<Communicator>> {
+        const Result<std::optional<TransportTable>> table = table_of_transports(request.transports, "mpi");
+        const Result<bool> ready =
+            all_ready(*opened.world, table ? Result<void>() : tl::unexpected(table.error()));
+        if (!ready) {
+          return tl::unexpected(ready.error());
+        }
+        if (!*ready) {
+          return failure("--transports: another rank of this job cannot use its table");
+        }
+        return over_table(std::move(opened.world), "mpi", *table, request.events);
       });
 }
 

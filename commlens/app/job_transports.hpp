@@ -24,6 +24,10 @@ Result<std::unique_ptr<Communicator>> over_table(std::unique_ptr<Communicator> w
                                                  const std::optional<TransportTable>& table,
                                                  const Events& events);
 
+/// The table of a job of so many threads: fails also where they do not have an algorithm of it, so that
+/// over_table() does not.
+Result<std::optional<TransportTable>> table_of_threads(const std::string& file, std::int64_t ranks);
+
 /// How a process joins the MPI job that it was started in.
 struct MpiJobRequest {
   std::string mpi;         // openmpi or mpich; empty: the launcher's
@@ -33,8 +37,8 @@ struct MpiJobRequest {
   Events events;
 };
 
-/// The ranks of the MPI job. With a table no thread progresses calls: a library has one variable for all
-/// threads of a process. Collective.
+/// The ranks of the MPI job. Fails on every rank where one cannot use its table. With a table no thread
+/// progresses calls: a library has one variable for all threads of a process. Collective.
 Result<std::unique_ptr<Communicator>> open_mpi_job(const MpiJobRequest& request);
 
 }  // namespace commlens

@@ -168,7 +168,9 @@ Result<Prepared> prepare(const Events& events, const TrainRequest& request,
     return tl::unexpected(tokens.error());
   }
   Result<std::optional<TransportTable>> table =
-      table_of_transports(request.transports, name_of(request.transport));
+      request.transport == Transport::threads
+          ? table_of_threads(request.transports, plan->job.layout.ranks)
+          : table_of_transports(request.transports, name_of(request.transport));
   if (!table) {
     return tl::unexpected(table.error());
   }
