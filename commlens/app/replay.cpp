@@ -11,6 +11,7 @@
 
 #include "commlens/app/job_recording.hpp"
 #include "commlens/app/job_source.hpp"
+#include "commlens/app/job_transports.hpp"
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/output_place.hpp"
 #include "commlens/app/replay_comparison.hpp"
@@ -21,7 +22,6 @@
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
-#include "commlens/transport/mpi_world.hpp"
 #include "commlens/transport/thread_ranks.hpp"
 
 namespace commlens {
@@ -281,6 +281,10 @@ Result<ReplayResult> replay_on_threads(const ReplayRequest& request) {
     return tl::unexpected(prepared.error());
   }
   const auto ranks = static_cast<std::int64_t>(prepared->plan.ranks.size());
+  const Result<std::optional<TransportTable>> table = table_of_threads(request.transports, ranks);
+  if (!table) {
+    return tl::unexpected(table.error());
+  }
   const ThreadOptions threads{.assistants = assistants_of(request.progress, ranks, 1)};
   Result<JobRecording> recording = start_replay_recording(*prepared, request, threads.assistants > 0);
   if (!recording) {
@@ -293,7 +297,8 @@ Result<ReplayResult> replay_on_threads(const ReplayRequest& request) {
     const auto watch = watch_of({request.timeout, request.give_up}, CallBoard::of_threads(ranks), settle);
     const bench::PlayOptions options = play_options(request, prepared->pacing, ranks);
     const auto play_rank = [&](std::unique_ptr<Communicator> own) {
-      const std::unique_ptr<Communicator> world = watch->watched(std::move(own));
+      const std::unique_ptr<Communicator> world =
+          watch->watched(*over_table(std::move(own), "threads", *table, request.events));
       std::vector<nanoseconds> own_runs = play(*prepared, request, options, *world);
       if (world->rank().value == 0) {
         runs = std::move(own_runs);
@@ -318,8 +323,11 @@ ReplayResult replay_in_job(const PreparedReplay& prepared, const ReplayRequest& 
 }
 
 Result<ReplayResult> replay_over_mpi(const ReplayRequest& request) {
-  Result<std::unique_ptr<Communicator>> own =
-      open_mpi_world(request.mpi, wants_mpi_progress(request.progress, launched_ranks(), 1));
+  Result<std::unique_ptr<Communicator>> own = open_mpi_job({.mpi = request.mpi,
+                                                            .transports = request.transports,
+                                                            .progress = request.progress,
+                                                            .threads = 1,
+                                                            .events = request.events});
   if (!own) {
     return tl::unexpected(own.error());
   }

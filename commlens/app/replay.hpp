@@ -36,6 +36,7 @@ struct ReplayRequest {
   std::int64_t repeat = 1;                   // runs; the last one is recorded
   Transport transport = Transport::threads;  // threads or mpi
   std::string mpi;                           // openmpi or mpich; empty: the launcher's
+  std::string transports;                    // a table of algorithms (docs/tuning.md); empty: none
   CallProgress progress = CallProgress::automatic;
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // longest wait for one call; 0: any
   std::string output = "commlens-replay";                       // directory of the recording

@@ -13,6 +13,7 @@
 #include "commlens/app/job_recording.hpp"
 #include "commlens/app/job_source.hpp"
 #include "commlens/app/job_text.hpp"
+#include "commlens/app/job_transports.hpp"
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/recording_check.hpp"
 #include "commlens/app/trace_source.hpp"
@@ -24,7 +25,6 @@
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
-#include "commlens/transport/mpi_world.hpp"
 #include "commlens/transport/nccl_world.hpp"
 #include "commlens/transport/thread_ranks.hpp"
 
@@ -168,7 +168,9 @@ Result<Prepared> prepare(const Events& events, const TrainRequest& request,
     return tl::unexpected(tokens.error());
   }
   Result<std::optional<TransportTable>> table =
-      table_of_transports(request.transports, name_of(request.transport));
+      request.transport == Transport::threads
+          ? table_of_threads(request.transports, plan->job.layout.ranks)
+          : table_of_transports(request.transports, name_of(request.transport));
   if (!table) {
     return tl::unexpected(table.error());
   }
@@ -202,7 +204,7 @@ Result<JobRecording> start_recording(const TrainRun& run, bool progress) {
 std::unique_ptr<Communicator> with_table(std::unique_ptr<Communicator> world, const Prepared& prepared,
                                          const TrainRequest& request) {
   Result<std::unique_ptr<Communicator>> both =
-      over_table(std::move(world), std::string(name_of(request.transport)), prepared.table);
+      over_table(std::move(world), std::string(name_of(request.transport)), prepared.table, request.events);
   if (!both) {
     throw SystemError(both.error().message);
   }
@@ -352,26 +354,13 @@ TrainResult train_in_job(const TrainRequest& request, const Prepared& prepared,
   return result;
 }
 
-/// The MPI job, over the table of transports where it has one: then without progress, since a library has one
-/// variable for all threads of a process.
-Result<std::unique_ptr<Communicator>> opened_mpi(const TrainRequest& request) {
-  if (request.transports.empty() || request.transport != Transport::mpi) {
-    return open_mpi_world(request.mpi,
-                          wants_mpi_progress(request.progress, launched_ranks(), request.threads));
-  }
-  if (request.progress == CallProgress::on) {
-    return failure("--transports: algorithms cannot be chosen with --progress on; leave one of them out");
-  }
-  return table_of_transports(request.transports, name_of(request.transport))
-      .and_then([&](const std::optional<TransportTable>& table) {
-        return open_tunable_mpi_world(request.mpi).and_then([&](TunableMpiWorld opened) {
-          return over_table(std::move(opened.world), "mpi", table);
-        });
-      });
-}
-
 Result<TrainResult> train_over_mpi(const TrainRequest& request) {
-  Result<std::unique_ptr<Communicator>> own = opened_mpi(request);
+  Result<std::unique_ptr<Communicator>> own =
+      open_mpi_job({.mpi = request.mpi,
+                    .transports = request.transport == Transport::mpi ? request.transports : "",
+                    .progress = request.progress,
+                    .threads = request.threads,
+                    .events = request.events});
   if (!own) {
     return tl::unexpected(own.error());
   }

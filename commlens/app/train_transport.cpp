@@ -1,15 +1,12 @@
 #include "commlens/app/train_transport.hpp"
 
 #include <algorithm>
-#include <string>
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
 #include <sched.h>
 
 #include "commlens/app/launcher.hpp"
-#include "commlens/transport/comm_mixed.hpp"
 
 namespace commlens {
 
@@ -56,32 +53,6 @@ std::shared_ptr<CallWatch> watch_of(const WaitLimit& limit, CallBoard board, std
     };
   }
   return CallWatch::make(std::move(board), std::move(options));
-}
-
-Result<std::optional<TransportTable>> table_of_transports(const std::string& file, std::string_view name) {
-  if (file.empty()) {
-    return std::nullopt;
-  }
-  return read_transport_table(file)
-      .and_then([&](TransportTable table) -> Result<std::optional<TransportTable>> {
-        const auto other = std::find_if(table.entries.begin(), table.entries.end(),
-                                        [&](const TransportEntry& entry) { return entry.transport != name; });
-        if (other != table.entries.end()) {
-          const auto place = static_cast<std::size_t>(other - table.entries.begin());
-          return failure(fmt::format("{}: {}: this job has no transport {}; it has {}", file,
-                                     table.where(place), other->transport, name));
-        }
-        return std::optional(std::move(table));
-      })
-      .map_error([](const Error& error) { return Error{"--transports " + error.message}; });
-}
-
-Result<std::unique_ptr<Communicator>> over_table(std::unique_ptr<Communicator> world, const std::string& name,
-                                                 const std::optional<TransportTable>& table) {
-  return table ? mixed(std::move(world), name, *table).map_error([](const Error& error) {
-    return Error{"--transports: " + error.message};
-  })
-               : Result<std::unique_ptr<Communicator>>(std::move(world));
 }
 
 Result<bool> all_ready(Communicator& world, const Result<void>& own) {

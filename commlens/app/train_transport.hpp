@@ -5,12 +5,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "commlens/app/transport_choice.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/transport/call_watch.hpp"
-#include "commlens/transport/transport_table.hpp"
 
 namespace commlens {
 
@@ -37,15 +35,6 @@ struct WaitLimit {
 /// before give_up.
 std::shared_ptr<CallWatch> watch_of(const WaitLimit& limit, CallBoard board,
                                     std::function<void()> clean_up = {});
-
-/// Reads the file of --transports; std::nullopt for an empty name. Fails where the job has no such transport:
-/// it has the one called `name`.
-Result<std::optional<TransportTable>> table_of_transports(const std::string& file, std::string_view name);
-
-/// The communicator with the table, if there is one. Fails, on every rank alike, where the transport has no
-/// such algorithm. Collective.
-Result<std::unique_ptr<Communicator>> over_table(std::unique_ptr<Communicator> world, const std::string& name,
-                                                 const std::optional<TransportTable>& table);
 
 /// Whether every rank of `world` is ready; `own`: whether this one is. If some are not, the first of them
 /// gets its error. Collective.

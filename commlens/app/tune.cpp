@@ -1,14 +1,19 @@
 #include "commlens/app/tune.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "commlens/app/free_memory.hpp"
 #include "commlens/app/launcher.hpp"
+#include "commlens/app/train_transport.hpp"
 #include "commlens/app/tune_files.hpp"
 #include "commlens/app/version.hpp"
+#include "commlens/transport/call_board.hpp"
+#include "commlens/transport/call_watch.hpp"
 #include "commlens/transport/mpi_world.hpp"
 #include "commlens/transport/thread_ranks.hpp"
 
@@ -27,13 +32,18 @@ Result<void> check_tune_request(const TuneRequest& request) {
   if (request.most_rounds < k_least_rounds) {
     return failure(fmt::format("a choice needs {} rounds, half of them for its report", k_least_rounds));
   }
-  return check_rule_files(request);
+  return {};
 }
 
 Result<ModelMessages> read_messages(const TuneRequest& request) {
   MessagesRequest messages = request.messages;
   messages.events = request.events;
   return model_messages(messages);
+}
+
+Result<void> check_tune_memory(const ModelMessages& messages, std::int64_t job_ranks) {
+  return check_free_memory(tuned_memory(messages, job_ranks, local_ranks(job_ranks)),
+                           "time the messages on fewer ranks of this machine");
 }
 
 void warn_of_left_out(const Events& events, const TunedMessages& found) {
@@ -95,64 +105,111 @@ Result<TuneResult> tuning_concluded(const TuneRequest& request, TuneResult resul
   });
 }
 
-Result<TuneResult> tune_threads(const TuneRequest& request) {
+/// The messages, and whether threads can make them.
+Result<ModelMessages> messages_of_threads(const TuneRequest& request) {
   if (launched_ranks() > 1) {
     return failure(
         "--transport threads: each process of this job would time threads of its own; add "
         "--transport mpi, or leave the launcher out");
   }
-  return check_library(request.files, "", "").and_then([&] {
-    return read_messages(request).and_then([&](const ModelMessages& messages) -> Result<TuneResult> {
-      constexpr std::int64_t k_most_threads = 1024;
-      if (messages.job_ranks > k_most_threads) {
-        return failure(
-            fmt::format("{} ranks are too many for threads of one process; start fewer with mpirun and "
-                        "--transport mpi",
-                        messages.job_ranks));
-      }
-      TuneResult result{.messages = messages.source,
-                        .transport = "threads",
-                        .library = fmt::format("threads of commlens {}", k_version),
-                        .ranks = messages.job_ranks,
-                        .classes = messages.classes};
-      run_thread_ranks(messages.job_ranks, [&](std::unique_ptr<Communicator> world) {
-        const std::unique_ptr<Communicator> own = decorated(request, std::move(world));
-        const bool is_first = own->rank() == GroupRank{0};
-        TunedMessages found = tune_on(*own, messages, request);
-        if (is_first) {
-          result.tuned = std::move(found);
+  return check_rule_files(request)
+      .and_then([&] { return check_library(request.files, "", ""); })
+      .and_then([&] { return read_messages(request); })
+      .and_then([&](ModelMessages messages) -> Result<ModelMessages> {
+        constexpr std::int64_t k_most_threads = 1024;
+        if (messages.job_ranks > k_most_threads) {
+          return failure(
+              fmt::format("{} ranks are too many for threads of one process; start fewer with mpirun and "
+                          "--transport mpi",
+                          messages.job_ranks));
         }
+        return check_tune_memory(messages, messages.job_ranks).map([&] { return std::move(messages); });
       });
-      return tuning_concluded(request, std::move(result));
+}
+
+Result<TuneResult> tune_threads(const TuneRequest& request) {
+  return messages_of_threads(request).and_then([&](const ModelMessages& messages) {
+    TuneResult result{.messages = messages.source,
+                      .transport = "threads",
+                      .library = fmt::format("threads of commlens {}", k_version),
+                      .ranks = messages.job_ranks,
+                      .classes = messages.classes};
+    const auto watch =
+        watch_of({request.timeout, request.give_up}, CallBoard::of_threads(messages.job_ranks));
+    run_thread_ranks(messages.job_ranks, [&](std::unique_ptr<Communicator> own) {
+      const std::unique_ptr<Communicator> world = watch->watched(decorated(request, std::move(own)));
+      const bool is_first = world->rank() == GroupRank{0};
+      TunedMessages found = tune_on(*world, messages, request);
+      if (is_first) {
+        result.tuned = std::move(found);
+      }
     });
+    return tuning_concluded(request, std::move(result));
   });
+}
+
+TuneResult refused_elsewhere() {
+  TuneResult result;
+  result.reports = false;
+  result.was_refused = true;
+  return result;
+}
+
+/// What every rank has alike, before the ranks are in touch, is for the first one to say.
+Result<TuneResult> said_once(const Error& error) {
+  return launched_ranks() > 1 && rank_of_process() > 0 ? Result<TuneResult>(refused_elsewhere())
+                                                       : tl::unexpected(error);
+}
+
+/// The messages as one process of the job has them. The first one writes the files.
+Result<ModelMessages> messages_of_process(const TuneRequest& request, const TunableMpiWorld& opened,
+                                          const Communicator& world) {
+  const bool is_first = world.rank() == GroupRank{0};
+  return (is_first ? check_rule_files(request) : Result<void>())
+      .and_then([&] { return check_library(request.files, opened.library, opened.version); })
+      .and_then([&] { return read_messages(request); })
+      .and_then([&](ModelMessages messages) {
+        return check_tune_memory(messages, world.size()).map([&] { return std::move(messages); });
+      });
 }
 
 Result<TuneResult> tune_mpi(const TuneRequest& request) {
   Result<TunableMpiWorld> opened = open_tunable_mpi_world(request.mpi);
   if (!opened) {
-    return tl::unexpected(opened.error());
+    return said_once(opened.error());
   }
-  return check_library(request.files, opened->library, opened->version).and_then([&] {
-    return read_messages(request).and_then([&](const ModelMessages& messages) {
-      const std::unique_ptr<Communicator> world = decorated(request, std::move(opened->world));
+  const auto watch = watch_of({request.timeout, request.give_up}, CallBoard::of_processes(*opened->world));
+  const std::unique_ptr<Communicator> world = watch->watched(decorated(request, std::move(opened->world)));
+  try {
+    const Result<ModelMessages> messages = messages_of_process(request, *opened, *world);
+    const Result<bool> ready =
+        all_ready(*world, messages ? Result<void>() : tl::unexpected(messages.error()));
+    return ready.and_then([&](bool all_are) -> Result<TuneResult> {
+      if (!all_are) {
+        return refused_elsewhere();
+      }
       TuneResult result{.reports = world->rank() == GroupRank{0},
-                        .messages = messages.source,
+                        .messages = messages->source,
                         .transport = "mpi",
                         .library = opened->version,
                         .ranks = world->size(),
-                        .classes = messages.classes};
-      result.tuned = tune_on(*world, messages, request);
+                        .classes = messages->classes};
+      result.tuned = tune_on(*world, *messages, request);
       return tuning_concluded(request, std::move(result));
     });
-  });
+  } catch (const std::exception& error) {
+    world->abort(error.what());  // the others would wait for this rank forever
+    throw;
+  }
 }
 
 }  // namespace
 
 Result<TuneResult> tune_calls(const TuneRequest& request) {
-  return check_tune_request(request).and_then(
-      [&] { return request.transport == Transport::mpi ? tune_mpi(request) : tune_threads(request); });
+  if (const Result<void> usable = check_tune_request(request); !usable) {
+    return said_once(usable.error());
+  }
+  return request.transport == Transport::mpi ? tune_mpi(request) : tune_threads(request);
 }
 
 }  // namespace commlens

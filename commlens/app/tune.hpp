@@ -34,6 +34,9 @@ struct TuneRequest {
   std::chrono::nanoseconds time{std::chrono::seconds(1)};  // of each message with each algorithm, at most
   std::int64_t most_rounds = 400;
   RuleFiles files;
+  std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // longest wait for one call; 0: any
+  /// As TrainRequest::give_up.
+  std::function<void(const std::string& reason)> give_up;
   std::function<bool()> stop_requested;  // polled on the first rank
   Events events;
   /// Decorates the communicator of each rank; empty: nothing does.
@@ -42,11 +45,12 @@ struct TuneRequest {
 
 /// Which algorithm each message should use.
 struct TuneResult {
-  bool reports = true;     // false on MPI processes but the first, which has the members below
-  std::string messages;    // whose
-  std::string transport;   // "threads", "mpi"
-  std::string library;     // "Open MPI v4.1.4, …"; of threads that of commlens
-  std::int64_t ranks = 1;  // that made the calls
+  bool reports = true;       // false on MPI processes but the first, which has the members below
+  bool was_refused = false;  // with reports false: another rank has the error
+  std::string messages;      // whose
+  std::string transport;     // "threads", "mpi"
+  std::string library;       // "Open MPI v4.1.4, …"; of threads that of commlens
+  std::int64_t ranks = 1;    // that made the calls
   std::uint64_t seed = 1;
   double least_gain = 0;
   std::vector<RankRange> classes;
@@ -55,8 +59,8 @@ struct TuneResult {
 };
 
 /// Times the messages with each algorithm of the transport, decides, and writes the files. Over MPI every
-/// process of the job calls it. Fails, on every rank alike, on requests that cannot be; throws SystemError if
-/// a rank fails.
+/// process of the job calls it. Fails on requests that cannot be: over MPI on one rank, the first that has an
+/// error, and the result of the others is refused. Throws SystemError if a rank fails.
 Result<TuneResult> tune_calls(const TuneRequest& request);
 
 /// A table; JSON as schema commlens.tune/1; CSV with one line per message.

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "commlens/app/launcher.hpp"
+#include "commlens/bench/measure.hpp"
 #include "commlens/bench/rounds.hpp"
 #include "commlens/transport/reduce_kernels.hpp"
 
@@ -59,13 +59,13 @@ std::optional<BenchCase> case_of(const ModelMessage& message) {
 }
 
 /// Why the message is not timed; empty: it is.
-std::string obstacle(const ModelMessage& message, const Communicator& world) {
+std::string obstacle(const ModelMessage& message, std::int64_t job_ranks) {
   const std::optional<BenchCase> timed = case_of(message);
   if (!timed) {
     return fmt::format("{} has no algorithms", name_of(message.kind));
   }
-  if (message.ranks > world.size()) {
-    return fmt::format("groups of {} ranks, of which the job has {}", message.ranks, world.size());
+  if (message.ranks > job_ranks) {
+    return fmt::format("groups of {} ranks, of which the job has {}", message.ranks, job_ranks);
   }
   const bool has_parts = message.kind == CommKind::all_gather || message.kind == CommKind::reduce_scatter ||
                          message.kind == CommKind::all_to_all;
@@ -119,13 +119,6 @@ class VariantGroups {
   std::map<std::tuple<std::int64_t, CommKind, std::string>, std::unique_ptr<Communicator>> chosen_;
 };
 
-/// A rank's share of twice the last level of this machine's caches.
-Bytes cold_buffers(std::int64_t ranks) {
-  constexpr std::int64_t k_usual = 32 << 20;
-  const std::int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return {2 * (cache > 0 ? cache : k_usual) / local_ranks(ranks)};
-}
-
 /// A message and its variants as rows that are timed.
 class TunedRows {
  public:
@@ -158,7 +151,7 @@ class TunedRows {
 
  private:
   void add(const ModelMessage& message, const std::vector<std::int64_t>& ranks_of_class) {
-    if (const std::string reason = obstacle(message, world_); !reason.empty()) {
+    if (const std::string reason = obstacle(message, world_.size()); !reason.empty()) {
       found_.left_out[reason] += job_calls(message, ranks_of_class);
       return;
     }
@@ -315,15 +308,33 @@ std::vector<tune::Rule> TunedMessages::rules() const {
   return found;
 }
 
+Bytes tuned_memory(const ModelMessages& messages, std::int64_t job_ranks, std::int64_t ranks_here) {
+  bench::MeasurePlan plan{.groups = {},
+                          .rows = {},
+                          .is_cold = true,
+                          .cache = bench::last_level_cache(),
+                          .ranks_on_machine = ranks_here};
+  for (const ModelMessage& message : messages.messages) {
+    if (obstacle(message, job_ranks).empty()) {
+      plan.rows.push_back({.calls = {{.timed = *case_of(message)}}});
+    }
+  }
+  return plan.rows.empty() ? Bytes{} : bench::buffer_memory(plan);
+}
+
 TunedMessages tuned_messages(Communicator& world, const ModelMessages& messages,
                              const TuneRoundOptions& options) {
-  TunedRows rows(world, messages, options.buffers.value_or(cold_buffers(world.size())));
+  const std::int64_t ranks_here = std::max<std::int64_t>(1, local_ranks(world.size()));
+  TunedRows rows(
+      world, messages,
+      options.buffers.value_or(Bytes{tuned_memory(messages, world.size(), ranks_here).value / ranks_here}));
   bench::RoundOptions rounds{.seed = options.seed,
                              .least_rounds = options.most_rounds,
                              .most_rounds = options.most_rounds,
                              .time = options.time,
                              .settled = 0,
-                             .stop_requested = options.stop_requested};
+                             .stop_requested = options.stop_requested,
+                             .clock = options.clock};
   if (options.progress) {
     const auto count = static_cast<std::int64_t>(rows.rows().size());
     rounds.has_more = [&, count](const bench::RoundResult& so_far) {

@@ -32,9 +32,10 @@ struct TuneRoundOptions {
   std::uint64_t seed = 1;                                  // of the order in each round
   std::chrono::nanoseconds time{std::chrono::seconds(1)};  // of each variant, at most
   std::int64_t most_rounds = 400;
-  /// Memory that the buffers of a rank's calls go through in turns; absent: the rank's share of twice the
-  /// last level of the caches, so that they have left them.
+  /// Memory that the buffers of a rank's calls go through in turns; absent: the rank's share of
+  /// tuned_memory().
   std::optional<Bytes> buffers;
+  std::function<std::int64_t()> clock = {};  // of this rank, ns; empty: the monotonic clock of its machine
   std::function<bool()> stop_requested;
   std::function<void(std::int64_t rows_done, std::int64_t rows)> progress;  // on the first rank; may be empty
 };
@@ -55,6 +56,10 @@ struct TunedMessages {
   /// Those of a confirmed result, else none.
   std::vector<tune::Rule> rules() const;
 };
+
+/// What the buffers of the `ranks_here` ranks of a machine take in a job of `job_ranks`: as those of bench
+/// that have left the caches.
+Bytes tuned_memory(const ModelMessages& messages, std::int64_t job_ranks, std::int64_t ranks_here);
 
 /// Times each message with each algorithm of the transport, shuffled anew in every round, and decides. Groups
 /// of n ranks are the first n ranks of `world`, the next n, and so on, which make their calls at the same

@@ -121,6 +121,11 @@ void declare_ranks(CLI::App& verb, ReplayFlags& flags) {
   verb.add_option("--mpi", flags.request.mpi, "Which MPI; default: the launcher's")
       ->check(CLI::IsMember({"openmpi", "mpich"}))
       ->group(group);
+  verb.add_option("--transports", flags.request.transports,
+                  "Algorithms of the transport by op, size and group: a table, as tune --write-transports "
+                  "writes it")
+      ->type_name("FILE")
+      ->group(group);
   verb.add_option("--progress", flags.progress,
                   "Threads that move calls on while ranks compute; auto: where cores are free for them")
       ->check(CLI::IsMember({"auto", "on", "off"}))

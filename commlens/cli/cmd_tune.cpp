@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,9 +20,9 @@ namespace commlens {
 namespace {
 
 constexpr const char* k_tune_examples = R"(Examples:
+  commlens tune --messages 1.3B --layers 2 --dp 2 --min-gain 10% --time 3
   mpirun -n 4 commlens tune --messages 19M --dp 4 --zero 3 --transport mpi --write-openmpi rules.conf
   mpirun -n 8 commlens tune --messages run --transport mpi --write-mpich rules.json --write-transports table.csv
-  commlens tune --messages 1.3B --layers 2 --dp 2 --min-gain 10% --time 3
 Exit code: 0 done, with rules or without, 2 bad input, 3 a rank or the machine failed.)";
 
 struct TuneFlags {
@@ -29,6 +30,7 @@ struct TuneFlags {
   std::string transport = "threads";
   std::string least_gain = "5%";
   double time_s = 1;
+  std::string timeout = "10min";
   TuneRequest request;
   OutputFlags output;
 };
@@ -44,6 +46,10 @@ Result<double> share_of(const std::string& text) {
 }
 
 Result<TuneRequest> request_of_flags(const TuneFlags& flags) {
+  const Result<std::chrono::nanoseconds> timeout = parse_duration(flags.timeout);
+  if (!timeout) {
+    return failure("--timeout: " + timeout.error().message);
+  }
   return flags.layout.single().and_then([&](const Overrides& overrides) {
     return share_of(flags.least_gain).map([&](double least_gain) {
       TuneRequest request = flags.request;
@@ -53,34 +59,45 @@ Result<TuneRequest> request_of_flags(const TuneFlags& flags) {
                                                       : Transport::threads;
       request.least_gain = least_gain;
       request.time = std::chrono::nanoseconds(static_cast<std::int64_t>(flags.time_s * 1e9));
+      request.timeout = *timeout;
       request.stop_requested = &StopSignals::came;
       return request;
     });
   });
 }
 
+/// Ends the process of a job with a stuck thread, which cannot be ended otherwise.
+[[noreturn]] void give_up_tuning(Console& console, const std::string& reason) {
+  console.out << std::flush;
+  console.err << "commlens: " << reason << '\n' << std::flush;
+  std::_Exit(static_cast<int>(ExitCode::system_failed));
+}
+
+ExitCode show_tuning(Console& console, const TuneFlags& flags, const TuneResult& result) {
+  if (result.reports) {
+    write_rendered(console, flags.output, result);
+  }
+  return result.was_refused ? ExitCode::bad_input : ExitCode::done;
+}
+
 /// The result; over MPI one process says what is wrong, for all.
 Result<ExitCode> tune_verb(Console& console, const TuneFlags& flags) {
+  const bool is_another = launched_ranks() > 1 && rank_of_process() > 0;
   Result<TuneRequest> request =
       check_output_place(flags.output.file, flags.request.messages.input).and_then([&] {
         return request_of_flags(flags);
       });
-  const bool is_said_elsewhere = launched_ranks() > 1 && rank_of_process() > 0;
+  if (!request) {
+    return is_another ? Result<ExitCode>(ExitCode::bad_input) : tl::unexpected(request.error());
+  }
   // Under a launcher, a terminal is the launcher's; it may pass our lines on to anything.
   Console plain{console.out, console.err, {}, false};
   Console& shown = flags.transport == "threads" ? console : plain;
-  const Result<TuneResult> result = std::move(request).and_then([&](TuneRequest asked) {
-    const StopSignals signals(false);
-    asked.events = is_said_elsewhere ? Events() : events_of(shown);
-    return tune_calls(asked);
-  });
-  if (!result) {
-    return is_said_elsewhere ? Result<ExitCode>(ExitCode::bad_input) : tl::unexpected(result.error());
-  }
-  if (result->reports) {
-    write_rendered(shown, flags.output, *result);
-  }
-  return ExitCode::done;
+  const StopSignals signals(false);
+  request->give_up = [&console](const std::string& reason) { give_up_tuning(console, reason); };
+  request->events = is_another ? Events() : events_of(shown);
+  return tune_calls(*request).map(
+      [&](const TuneResult& result) { return show_tuning(shown, flags, result); });
 }
 
 void declare_rule_files(CLI::App& verb, RuleFiles& files) {
@@ -126,6 +143,9 @@ Action declare_tune(CLI::App& verb) {
       ->check(between(std::int64_t{60}, std::int64_t{1'000'000}))
       ->capture_default_str()
       ->type_name("N");
+  verb.add_option("--timeout", flags->timeout, "Longest wait for one call, as 90s or 2h; 0: no limit")
+      ->type_name("TIME")
+      ->capture_default_str();
   verb.add_option("--seed", request.seed, "Of the order of calls")->capture_default_str()->type_name("N");
   declare_rule_files(verb, request.files);
   declare_output(verb, flags->output);

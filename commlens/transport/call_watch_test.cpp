@@ -42,6 +42,30 @@ CommCall call_of(CommKind kind, std::vector<float>& buffer, std::string_view tag
           .tag = tag};
 }
 
+TEST(CallWatch, WatchesACommunicatorThatWasMadeWithAnAlgorithm) {
+  std::latch freed(1);
+  const std::string reason = reason_of(2, [&](Communicator& world) {
+    const std::vector<std::string> algorithms = world.algorithms(CommKind::all_reduce);
+    ASSERT_EQ(algorithms, std::vector<std::string>{"reduce_scatter_all_gather"});
+    const auto chosen = world.with_algorithm(CommKind::all_reduce, algorithms.front());
+    ASSERT_TRUE(chosen);
+    std::vector<float> buffer(16, 1);
+    (*chosen)->run(call_of(CommKind::all_reduce, buffer, "first"));
+    EXPECT_EQ(buffer, std::vector<float>(16, 2));
+    if (world.rank() == GroupRank{1}) {
+      freed.wait();
+      return;
+    }
+    try {
+      (*chosen)->run(call_of(CommKind::all_reduce, buffer, "gradients"));
+    } catch (const SystemError&) {
+      freed.count_down();
+      throw;
+    }
+  });
+  EXPECT_NE(reason.find("missing: rank 1"), std::string::npos) << reason;
+}
+
 TEST(CallWatch, NamesTheRankItsCallAndWhoIsMissing) {
   std::latch freed(3);
   const std::string reason = reason_of(4, [&](Communicator& world) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,12 +23,16 @@ struct NamedTransport {
 /// job has no such transport, or the transport no such algorithm. Collective.
 ///
 /// Every transport of the job has its own order: a call over one does not wait for a call over another.
-/// split() throws SystemError where an algorithm of the table is not there for groups of the new size. The
-/// result has no algorithms() of its own.
-Result<std::unique_ptr<Communicator>> mixed(std::vector<NamedTransport> transports, TransportTable table);
+/// Where an algorithm of the table is not there for the size of a group that split() makes, calls of that
+/// entry take the library's choice; `warn`, if any, gets a line of it, on the first rank and once an entry
+/// and size. Calls that are started move while ranks compute only if they do on each transport. The result
+/// has no algorithms() of its own.
+Result<std::unique_ptr<Communicator>> mixed(std::vector<NamedTransport> transports, TransportTable table,
+                                            std::function<void(const std::string&)> warn = {});
 
 /// The same over the one transport of a job, `name`: a table can choose its algorithms.
 Result<std::unique_ptr<Communicator>> mixed(std::unique_ptr<Communicator> world, const std::string& name,
-                                            TransportTable table);
+                                            TransportTable table,
+                                            std::function<void(const std::string&)> warn = {});
 
 }  // namespace commlens

@@ -1,6 +1,9 @@
 #include "commlens/transport/comm_mixed.hpp"
 
 #include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -10,7 +13,7 @@
 namespace commlens {
 namespace {
 
-/// Counts the calls of a communicator, and has algorithms by name only.
+/// Counts the calls of a communicator, and has an algorithm by name only: for two ranks and for four.
 class CountedCommunicator final : public Communicator {
  public:
   CountedCommunicator(std::unique_ptr<Communicator> below, std::atomic<int>& calls)
@@ -25,10 +28,13 @@ class CountedCommunicator final : public Communicator {
     auto part = below_->split(color, key);
     return part == nullptr ? nullptr : std::make_unique<CountedCommunicator>(std::move(part), calls_);
   }
-  std::vector<std::string> algorithms(CommKind /*kind*/) const override { return {"ring"}; }
+  std::vector<std::string> algorithms(CommKind /*kind*/) const override {
+    return size() % 2 == 0 ? std::vector<std::string>{"ring"} : std::vector<std::string>();
+  }
   Result<std::unique_ptr<Communicator>> with_algorithm(CommKind kind, const std::string& name) override {
-    return name == "ring" ? Result<std::unique_ptr<Communicator>>(below_->split(0, rank().value))
-                          : Communicator::with_algorithm(kind, name);
+    return name == "ring" && size() % 2 == 0
+               ? Result<std::unique_ptr<Communicator>>(below_->split(0, rank().value))
+               : Communicator::with_algorithm(kind, name);
   }
   void abort(std::string_view reason) override { below_->abort(reason); }
 
@@ -151,6 +157,86 @@ TEST(Mixed, NamesTheAlgorithmThatThereIsNot) {
     ASSERT_FALSE(both);
     EXPECT_EQ(both.error().message, "entry 1: this transport has no algorithm magic of all_reduce to choose");
   });
+}
+
+/// A call that moved its data at known times, over a communicator whose calls move, or do not.
+class TimedCommunicator final : public Communicator {
+ public:
+  TimedCommunicator(std::unique_ptr<Communicator> below, MovedTimes moved, bool makes_progress)
+      : below_(std::move(below)), moved_(moved), makes_progress_(makes_progress) {}
+  const std::vector<Rank>& members() const override { return below_->members(); }
+  GroupRank rank() const override { return below_->rank(); }
+  bool makes_progress() const override { return makes_progress_; }
+  bool starting_pays() const override { return makes_progress_; }
+  std::unique_ptr<Work> start(const CommCall& /*call*/) override {
+    return std::make_unique<TimedWork>(moved_);
+  }
+  std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
+    return below_->split(color, key);
+  }
+  void abort(std::string_view reason) override { below_->abort(reason); }
+
+ private:
+  class TimedWork final : public Work {
+   public:
+    explicit TimedWork(MovedTimes moved) : moved_(moved) {}
+    void wait() override {}
+    bool is_complete() override { return true; }
+    std::optional<MovedTimes> moved() const override { return moved_; }
+
+   private:
+    MovedTimes moved_;
+  };
+  std::unique_ptr<Communicator> below_;
+  MovedTimes moved_;
+  bool makes_progress_;
+};
+
+TEST(Mixed, AnswersForAllOfItsTransports) {
+  run_thread_ranks(1, [](std::unique_ptr<Communicator> world) {
+    std::vector<NamedTransport> transports;
+    auto others =
+        std::make_unique<TimedCommunicator>(world->split(0, world->rank().value), MovedTimes{15, 40}, false);
+    transports.push_back(
+        {"threads", std::make_unique<TimedCommunicator>(std::move(world), MovedTimes{20, 30}, true)});
+    transports.push_back({"others", std::move(others)});
+    const auto both = mixed(std::move(transports), by_size());
+    ASSERT_TRUE(both);
+    EXPECT_FALSE((*both)->makes_progress());  // those of others do not
+    EXPECT_TRUE((*both)->starting_pays());    // for those of the first one
+    std::vector<float> small(2, 1);
+    std::vector<float> large(1000, 1);
+    const std::vector<CommCall> calls{mixed_sum(small), mixed_sum(large)};
+    const std::unique_ptr<Work> work = (*both)->start_group(calls);
+    work->wait();
+    ASSERT_TRUE(work->moved());
+    EXPECT_EQ(work->moved()->started_ns, 15);
+    EXPECT_EQ(work->moved()->finished_ns, 40);
+  });
+}
+
+TEST(Mixed, TakesTheLibrarysChoiceWhereAPartHasNoSuchAlgorithm) {
+  std::atomic<int> calls = 0;
+  std::vector<std::string> warnings;  // of the first rank alone
+  run_thread_ranks(4, [&](std::unique_ptr<Communicator> world) {
+    TransportTable table;
+    table.entries = {{.kind = CommKind::all_reduce, .transport = "threads", .algorithm = "ring"}};
+    const std::int64_t place = world->rank().value;
+    const auto both = mixed(std::make_unique<CountedCommunicator>(std::move(world), calls), "threads", table,
+                            [&](const std::string& text) { warnings.push_back(text); });
+    ASSERT_TRUE(both);
+    for (int time = 0; time < 2; ++time) {
+      const std::unique_ptr<Communicator> three = (*both)->split(place < 3 ? 0 : -1, place);
+      if (three != nullptr) {
+        std::vector<float> values(3, 1);
+        three->run(mixed_sum(values));
+        EXPECT_EQ(values, std::vector<float>(3, 3));
+      }
+    }
+  });
+  EXPECT_EQ(calls, 2 * 3);  // by the transport's choice
+  EXPECT_EQ(warnings, std::vector<std::string>{"entry 1: groups of 3 ranks have no algorithm ring of "
+                                               "all_reduce; they take the choice of threads"});
 }
 
 TEST(Mixed, MakesACommunicatorForAnAlgorithm) {

@@ -336,7 +336,7 @@ class NcclCommunicator final : public Communicator {
       return Communicator::with_algorithm(kind, algorithm);
     }
     const NcclAlgorithmScope scope(algorithm);
-    control_.barrier();  // all ranks of the process have set it
+    control_.barrier();  // all ranks have set it
     std::unique_ptr<Communicator> chosen = split(0, rank().value);
     control_.barrier();  // and have read it
     return chosen;

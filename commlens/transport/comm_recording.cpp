@@ -190,6 +190,17 @@ class RecordingCommunicator final : public Communicator {
     return communicator_->split(color, key);
   }
 
+  std::vector<std::string> algorithms(CommKind kind) const override {
+    return communicator_->algorithms(kind);
+  }
+
+  /// Recorded as calls of the same communicator.
+  Result<std::unique_ptr<Communicator>> with_algorithm(CommKind kind, const std::string& algorithm) override {
+    return communicator_->with_algorithm(kind, algorithm).map([&](std::unique_ptr<Communicator> chosen) {
+      return recorded(std::move(chosen), axis_, recorder_, clock_, number_);
+    });
+  }
+
   void abort(std::string_view reason) override { communicator_->abort(reason); }
 
  private:

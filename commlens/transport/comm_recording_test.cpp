@@ -79,6 +79,16 @@ CommCall call_on(CommKind kind, std::vector<float>& buffer, std::int64_t input, 
           .output = {output}};
 }
 
+TEST(RecordedCommunicator, RecordsCallsThatAreMadeWithAnAlgorithm) {
+  const Recording recording(2, [](Communicator& world, Recorder&, CommClock&) {
+    const auto chosen = world.with_algorithm(CommKind::all_reduce, "reduce_scatter_all_gather");
+    ASSERT_TRUE(chosen);
+    std::vector<float> buffer(4, 1);
+    (*chosen)->run(call_on(CommKind::all_reduce, buffer, 4, 4));
+  });
+  EXPECT_EQ(recording.calls_of(1), Texts{"all_reduce fp32 4 -> 4 [0 1]"});
+}
+
 TEST(RecordedCommunicator, WritesCollectivesOfItsGroup) {
   const Recording recording(2, [](Communicator& world, Recorder&, CommClock&) {
     std::vector<float> buffer(16);

@@ -1,5 +1,6 @@
 #include "commlens/transport/nccl_algorithms.hpp"
 
+#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
@@ -33,7 +34,9 @@ class BorrowedVariable {
 /// Scopes alive in this process: ranks that are threads make their communicators together.
 struct OpenScopes {
   std::mutex mutex;
+  std::condition_variable all_closed;
   int count = 0;
+  std::string chosen;  // of all that are open
   BorrowedVariable algorithm{"NCCL_ALGO"};
   BorrowedVariable protocol{"NCCL_PROTO"};
 };
@@ -66,8 +69,10 @@ std::vector<std::string> nccl_algorithms(CommKind kind) {
 
 NcclAlgorithmScope::NcclAlgorithmScope(const std::string& algorithm) {
   OpenScopes& scopes = open_scopes();
-  const std::lock_guard lock(scopes.mutex);
+  std::unique_lock lock(scopes.mutex);
+  scopes.all_closed.wait(lock, [&] { return scopes.count == 0 || scopes.chosen == algorithm; });
   if (scopes.count++ == 0) {
+    scopes.chosen = algorithm;
     const std::size_t slash = algorithm.find('/');
     scopes.algorithm.set(algorithm.substr(0, slash));
     scopes.protocol.set(algorithm.substr(slash + 1));
@@ -80,6 +85,7 @@ NcclAlgorithmScope::~NcclAlgorithmScope() {
   if (--scopes.count == 0) {
     scopes.algorithm.restore();
     scopes.protocol.restore();
+    scopes.all_closed.notify_all();
   }
 }
 

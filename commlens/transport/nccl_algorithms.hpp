@@ -11,7 +11,10 @@ namespace commlens {
 std::vector<std::string> nccl_algorithms(CommKind kind);
 
 /// NCCL_ALGO and NCCL_PROTO for the communicators that are made during its lifetime: NCCL reads them then.
-/// For all threads of the process, which choose the same. The last scope restores what was there.
+/// For all threads of the process: a scope waits until those of another algorithm are over, so that a rank
+/// that goes on to the next algorithm does not take part in the one that others are still in, and groups of
+/// ranks take turns. The last scope restores what was there. A thread has one at a time, or several of one
+/// algorithm.
 class NcclAlgorithmScope {
  public:
   explicit NcclAlgorithmScope(const std::string& algorithm);

@@ -246,6 +246,21 @@ class WatchedCommunicator final : public Communicator {
                : std::make_unique<WatchedCommunicator>(std::move(part), watch_, key_of_part, false);
   }
 
+  std::vector<std::string> algorithms(CommKind kind) const override {
+    return communicator_->algorithms(kind);
+  }
+
+  Result<std::unique_ptr<Communicator>> with_algorithm(CommKind kind, const std::string& algorithm) override {
+    const std::uint64_t key_of_chosen = mixed_key(group_->key, static_cast<std::uint64_t>(splits_++));
+    const auto made = [&] {
+      const Waits waits(entry_, count({.kind = CommKind::barrier, .tag = "with_algorithm"}));
+      return communicator_->with_algorithm(kind, algorithm);
+    };
+    return made().map([&](std::unique_ptr<Communicator> chosen) -> std::unique_ptr<Communicator> {
+      return std::make_unique<WatchedCommunicator>(std::move(chosen), watch_, key_of_chosen, false);
+    });
+  }
+
   void abort(std::string_view reason) override { communicator_->abort(reason); }
 
  private:

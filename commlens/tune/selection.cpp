@@ -16,15 +16,32 @@ using bench::MedianInterval;
 /// Samples of even rounds choose; those of odd rounds report.
 enum class Half : std::uint8_t { even, odd };
 
-std::vector<double> half_of(const Variant& variant, Half half) {
-  COMMLENS_CHECK(variant.rounds.size() == variant.times_s.size(), "every sample has its round");
-  std::vector<double> times;
-  for (std::size_t at = 0; at < variant.rounds.size(); ++at) {
-    if ((variant.rounds[at] % 2 == 0) == (half == Half::even)) {
-      times.push_back(variant.times_s[at]);
+/// Times of two variants of a message in the rounds that both were timed in, in the same order. A machine may
+/// be faster in rounds that only one of them saw.
+struct Pairs {
+  std::vector<double> usual;
+  std::vector<double> other;
+};
+
+bool is_in(std::int64_t round, Half half) { return (round % 2 == 0) == (half == Half::even); }
+
+/// Rounds of a variant rise.
+Pairs pairs_of(const Variant& usual, const Variant& other, Half half) {
+  COMMLENS_CHECK(usual.rounds.size() == usual.times_s.size() && other.rounds.size() == other.times_s.size(),
+                 "every sample has its round");
+  Pairs pairs;
+  std::size_t at = 0;
+  for (std::size_t own = 0; own < usual.rounds.size(); ++own) {
+    while (at < other.rounds.size() && other.rounds[at] < usual.rounds[own]) {
+      ++at;
+    }
+    const bool are_both = at < other.rounds.size() && other.rounds[at] == usual.rounds[own];
+    if (are_both && is_in(usual.rounds[own], half)) {
+      pairs.usual.push_back(usual.times_s[own]);
+      pairs.other.push_back(other.times_s[at]);
     }
   }
-  return times;
+  return pairs;
 }
 
 /// The median; sorts `values` in part. 0 of nothing.
@@ -40,28 +57,34 @@ double middle(std::vector<double>& values) {
   return (*half + *std::max_element(values.begin(), half)) / 2;
 }
 
-double held_out_median(const Variant& variant) {
-  std::vector<double> times = half_of(variant, Half::odd);
-  return middle(times);
-}
+struct Medians {
+  double usual = 0;
+  double other = 0;
+};
 
-/// The median of as many samples drawn from `times`, with replacement.
+Medians medians_of(Pairs pairs) { return {middle(pairs.usual), middle(pairs.other)}; }
+
+/// Medians of as many rounds drawn, with replacement, from those of a pair.
 class Resampler {
  public:
   explicit Resampler(std::uint64_t seed) : random_(seed) {}
 
-  double median_of(const std::vector<double>& times) {
-    drawn_.resize(times.size());
-    std::uniform_int_distribution<std::size_t> any(0, times.size() - 1);
-    for (double& value : drawn_) {
-      value = times[any(random_)];
+  Medians medians_of(const Pairs& pairs) {
+    const std::size_t count = pairs.usual.size();
+    drawn_.usual.resize(count);
+    drawn_.other.resize(count);
+    std::uniform_int_distribution<std::size_t> any(0, count - 1);
+    for (std::size_t at = 0; at < count; ++at) {
+      const std::size_t round = any(random_);
+      drawn_.usual[at] = pairs.usual[round];
+      drawn_.other[at] = pairs.other[round];
     }
-    return middle(drawn_);
+    return {middle(drawn_.usual), middle(drawn_.other)};
   }
 
  private:
   std::mt19937_64 random_;
-  std::vector<double> drawn_;
+  Pairs drawn_;
 };
 
 /// 95 % of the values of `draw`, made `count` times, around `value`.
@@ -71,64 +94,65 @@ Estimate resampled(double value, std::int64_t count, const std::function<double(
   return {.value = value, .low = bench::quantile(draws, 0.025), .high = bench::quantile(draws, 0.975)};
 }
 
-/// The variant that even rounds choose; 0: the default.
-std::size_t choice(std::span<const Variant> variants, double least_gain) {
-  const std::optional<MedianInterval> usual = bench::median_interval(half_of(variants[0], Half::even));
-  if (!usual || !bench::median_interval(half_of(variants[0], Half::odd))) {
-    return 0;
-  }
-  std::size_t best = 0;
-  MedianInterval fastest = *usual;
-  for (std::size_t at = 1; at < variants.size(); ++at) {
-    const std::optional<MedianInterval> even = bench::median_interval(half_of(variants[at], Half::even));
-    const std::optional<MedianInterval> odd = bench::median_interval(half_of(variants[at], Half::odd));
-    if (even && odd && even->median < fastest.median) {
-      best = at;
-      fastest = *even;
-    }
+/// How much of the default's time a variant takes in even rounds; std::nullopt if it is not clearly faster.
+std::optional<double> share_of_a_faster(const Variant& usual, const Variant& other, double least_gain) {
+  const Pairs even = pairs_of(usual, other, Half::even);
+  const std::optional<MedianInterval> before = bench::median_interval(even.usual);
+  const std::optional<MedianInterval> after = bench::median_interval(even.other);
+  if (!before || !after || !bench::median_interval(pairs_of(usual, other, Half::odd).usual)) {
+    return std::nullopt;
   }
   const bool is_faster =
-      fastest.high < usual->low && usual->median - fastest.median >= least_gain * usual->median;
-  return is_faster ? best : 0;
+      after->high < before->low && before->median - after->median >= least_gain * before->median;
+  return is_faster ? std::optional(after->median / before->median) : std::nullopt;
+}
+
+/// The variant that even rounds choose; 0: the default.
+std::size_t choice(std::span<const Variant> variants, double least_gain) {
+  std::size_t best = 0;
+  double smallest = 1;
+  for (std::size_t at = 1; at < variants.size(); ++at) {
+    const std::optional<double> share = share_of_a_faster(variants[0], variants[at], least_gain);
+    if (share && *share < smallest) {
+      best = at;
+      smallest = *share;
+    }
+  }
+  return best;
 }
 
 }  // namespace
 
 Decision decide(std::span<const Variant> variants, const SelectionOptions& options) {
   COMMLENS_CHECK(!variants.empty(), "the default is a variant");
-  Decision decision{.variant = choice(variants, options.least_gain),
-                    .default_s = held_out_median(variants[0]),
-                    .chosen_s = 0,
-                    .gain = {}};
-  decision.chosen_s = held_out_median(variants[decision.variant]);
-  if (decision.variant == 0) {
-    return decision;
+  const std::size_t chosen = choice(variants, options.least_gain);
+  const Pairs odd = pairs_of(variants[0], variants[chosen], Half::odd);
+  const Medians medians = medians_of(odd);
+  Decision decision{.variant = chosen, .default_s = medians.usual, .chosen_s = medians.other, .gain = {}};
+  if (chosen != 0) {
+    Resampler resampler(options.seed);
+    decision.gain = resampled(1 - medians.other / medians.usual, options.resamples, [&] {
+      const Medians drawn = resampler.medians_of(odd);
+      return 1 - drawn.other / drawn.usual;
+    });
   }
-  const std::vector<double> usual = half_of(variants[0], Half::odd);
-  const std::vector<double> chosen = half_of(variants[decision.variant], Half::odd);
-  Resampler resampler(options.seed);
-  decision.gain = resampled(1 - decision.chosen_s / decision.default_s, options.resamples, [&] {
-    const double before = resampler.median_of(usual);
-    return 1 - resampler.median_of(chosen) / before;
-  });
   return decision;
 }
 
 StepGain step_gain(std::span<const WeightedMessage> messages, const SelectionOptions& options) {
   struct Changed {
-    std::vector<double> usual;
-    std::vector<double> chosen;
+    Pairs odd;
     double calls = 0;
   };
   StepGain step;
   std::vector<Changed> changed;
   for (const WeightedMessage& message : messages) {
-    const double before = held_out_median(message.variants[0]);
-    step.default_s += message.calls * before;
+    const Pairs odd = pairs_of(message.variants[0], message.variants[message.chosen], Half::odd);
+    const Medians medians = medians_of(odd);
+    step.default_s += message.calls * medians.usual;
     if (message.chosen != 0) {
-      step.gain_s.value += message.calls * (before - held_out_median(message.variants[message.chosen]));
-      changed.push_back({half_of(message.variants[0], Half::odd),
-                         half_of(message.variants[message.chosen], Half::odd), message.calls});
+      step.gain_s.value += message.calls * (medians.usual - medians.other);
+      changed.push_back({odd, message.calls});
     }
   }
   if (changed.empty()) {
@@ -138,8 +162,8 @@ StepGain step_gain(std::span<const WeightedMessage> messages, const SelectionOpt
   step.gain_s = resampled(step.gain_s.value, options.resamples, [&] {
     double gain = 0;
     for (const Changed& message : changed) {
-      const double before = resampler.median_of(message.usual);
-      gain += message.calls * (before - resampler.median_of(message.chosen));
+      const Medians drawn = resampler.medians_of(message.odd);
+      gain += message.calls * (drawn.usual - drawn.other);
     }
     return gain;
   });

@@ -10,7 +10,7 @@ namespace commlens::tune {
 /// The times of one message made in one way, all from one shuffled run.
 struct Variant {
   std::string algorithm;             // empty: the library's own choice
-  std::vector<std::int64_t> rounds;  // in which each sample was taken
+  std::vector<std::int64_t> rounds;  // in which each sample was taken, rising
   std::vector<double> times_s;
 };
 
@@ -27,18 +27,19 @@ struct Estimate {
   double high = 0;
 };
 
-/// Which variant a message should use. It is chosen on even rounds: the one with the smallest median there,
-/// if its 95 % interval lies below that of the default and the median is smaller by `least_gain`. All that is
-/// reported comes from odd rounds, which the choice has not seen.
+/// Which variant a message should use. A variant and the default are compared over the rounds that both were
+/// timed in. It is chosen on even rounds: the one with the smallest median there, as a share of the
+/// default's, of those whose 95 % interval lies below that of the default and whose median is smaller by
+/// `least_gain`. All that is reported comes from odd rounds, which the choice has not seen.
 struct Decision {
   std::size_t variant = 0;  // 0: the default, no rule
-  double default_s = 0;     // medians of odd rounds
+  double default_s = 0;     // medians of odd rounds, of those that both have
   double chosen_s = 0;
-  Estimate gain;  // (default - chosen) / default, by resampling odd rounds; 0 without a rule
+  Estimate gain;  // (default - chosen) / default, by resampling odd rounds of both; 0 without a rule
 };
 
-/// `variants`: the default first; at least that. Without 30 samples in even and in odd rounds of the default
-/// and of a variant, that variant is not chosen.
+/// `variants`: the default first; at least that. A variant without 30 even and 30 odd rounds in common with
+/// the default is not chosen.
 Decision decide(std::span<const Variant> variants, const SelectionOptions& options);
 
 /// A message of a step: how it was decided, and how often the step makes it.
@@ -49,8 +50,8 @@ struct WeightedMessage {
 };
 
 /// What a step would gain: the sum over messages of calls x (default - chosen), medians of odd rounds. Its
-/// interval holds 95 % of that sum's values when the samples of every variant are drawn anew, with
-/// replacement, from those of its odd rounds. 0 seconds, exactly, where nothing was chosen.
+/// interval holds 95 % of that sum's values when the odd rounds of every message are drawn anew, with
+/// replacement, each with its samples of both variants. 0 seconds, exactly, where nothing was chosen.
 struct StepGain {
   double default_s = 0;  // calls x default, of all messages
   Estimate gain_s;

@@ -78,6 +78,33 @@ TEST(Decision, SeldomFindsAGainAmongEqualVariants) {
   EXPECT_LE(rules, 10);  // 19 of 20 are none
 }
 
+/// Variants end by their own time. Where the machine becomes 30 % faster at round 100, those that are timed
+/// longer see more of the fast rounds.
+TEST(Decision, ComparesRoundsThatBothHave) {
+  std::mt19937_64 random(9);
+  const auto on_a_machine_that_becomes_faster = [&](std::int64_t rounds) {
+    Variant variant = noisy("", 1e-3, random, rounds);
+    for (std::size_t at = 0; at < variant.rounds.size(); ++at) {
+      variant.times_s[at] *= variant.rounds[at] < 100 ? 1.0 : 0.7;
+    }
+    return variant;
+  };
+  int rules = 0;
+  int gains = 0;
+  constexpr int k_runs = 20;
+  for (int run = 0; run < k_runs; ++run) {
+    const std::vector<Variant> variants{on_a_machine_that_becomes_faster(130),
+                                        on_a_machine_that_becomes_faster(400),
+                                        on_a_machine_that_becomes_faster(90)};
+    rules += decide(variants, {.resamples = 1}).variant != 0 ? 1 : 0;
+    const StepGain step = step_gain(std::vector<WeightedMessage>{{variants, 1, 1}},
+                                    {.seed = static_cast<std::uint64_t>(run), .resamples = 300});
+    gains += step.gain_s.low > 0 ? 1 : 0;
+  }
+  EXPECT_LE(rules, 1);  // 19 of 20 are none
+  EXPECT_LE(gains, 3);  // 1 of 40 intervals is above 0; more than 3 of 20 so in 1 of 600 runs of this test
+}
+
 TEST(StepGain, SumsCallsTimesWhatIsSaved) {
   // Without noise the interval is the value.
   const auto steady = [](double time_s) {

@@ -107,5 +107,28 @@ TEST_F(TrainWithTransports, RefusesATransportThatTheJobDoesNotHave) {
       << answer.err;
 }
 
+TEST_F(TrainWithTransports, RefusesAnAlgorithmThatThreadsDoNotHave) {
+  const std::string table = directory_.write("table.csv",
+                                             "op,min_bytes,max_bytes,ranks,transport,algorithm\n"
+                                             "all_reduce,0,,,threads,magic\n");
+  for (const char* const verb : {"train", "replay"}) {
+    const Answer answer =
+        commlens_with({verb, "19M", "--ranks", "2", "-o", directory_.path("none"), "--transports", table});
+    EXPECT_EQ(answer.code, 2) << verb;
+    EXPECT_NE(answer.err.find("line 2: this transport has no algorithm magic"), std::string::npos)
+        << answer.err;
+  }
+}
+
+TEST_F(TrainWithTransports, ReplaysWithAnotherAlgorithm) {
+  const std::string table = directory_.write("table.csv",
+                                             "op,min_bytes,max_bytes,ranks,transport,algorithm\n"
+                                             "all_reduce,16,,2,threads,reduce_scatter_all_gather\n");
+  const Answer answer = commlens_with({"replay", "19M", "--ranks", "2", "--layers", "2", "--hidden", "32",
+                                       "--heads", "4", "--seq", "16", "--vocab", "256", "-o",
+                                       directory_.path("replayed"), "--transports", table});
+  EXPECT_EQ(answer.code, 0) << answer.err;  // the calls equal those of the prediction
+}
+
 }  // namespace
 }  // namespace commlens

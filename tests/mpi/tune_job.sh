@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# tune_job.sh openmpi|mpich COMMLENS MPIRUN…: a job tunes the messages of a small model, and the same job runs with the
-# file and the table that it wrote.
+# tune_job.sh openmpi|mpich ENGINE COMMLENS MPIRUN…: a job tunes the messages of a small model, the same job runs with
+# the file that it wrote, and a training with the table (ENGINE 1: there is an engine to train with). Whether the table
+# counts, table_obeyed.sh says.
 set -u
-library=$1 commlens=$2
-shift 2
+library=$1 engine=$2 commlens=$3
+shift 3
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
+model=(--layers 2 --hidden 32 --heads 4 --seq 16 --vocab 256 --dp 2 --zero 1 --framework commlens)
 tune() {
-  "$@" "$commlens" tune --messages 19M --layers 2 --hidden 32 --heads 4 --seq 16 --vocab 256 --dp 2 --zero 1 --framework deepspeed \
-    --transport mpi --rounds 60 --min-gain 0 --format json --write-transports "$directory/table.csv" \
+  "$@" "$commlens" tune --messages 19M "${model[@]}" --transport mpi --rounds 60 --min-gain 0 --format json --write-transports "$directory/table.csv" \
     --write-$library "$directory/rules" >"$directory/out" 2>"$directory/err" || {
     cat "$directory/out" "$directory/err"
     exit 1
@@ -28,6 +29,22 @@ if [ "$library" = openmpi ]; then
 else
   export MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE=$directory/earlier
   tune "$@"
+fi
+# train TABLE: into "$directory/out".
+train() {
+  "${job[@]}" "$commlens" train 19M "${model[@]}" --iterations 1 --threads 1 --transport mpi --transports "$1" \
+    -o "$directory/trace" >"$directory/out" 2>&1
+}
+job=("$@")
+if [ "$engine" = 1 ]; then
+  train "$directory/table.csv" || { cat "$directory/out" "$directory/table.csv"; echo "no training with the table"; exit 1; }
+  printf 'op,min_bytes,max_bytes,ranks,transport,algorithm\nall_reduce,0,,,mpi,nonsense\n' >"$directory/planted.csv"
+  train "$directory/planted.csv"
+  if [ $? -eq 0 ] || ! grep -q 'planted.csv.*no algorithm nonsense\|line 2: .*no algorithm nonsense' "$directory/out"; then
+    cat "$directory/out"
+    echo "an algorithm that is none is not refused"
+    exit 1
+  fi
 fi
 if [ "$library" = openmpi ]; then other=mpich; else other=openmpi; fi
 if "$@" "$commlens" tune --messages 19M --dp 2 --transport mpi --write-$other "$directory/other" >"$directory/out" 2>&1 ||

@@ -1,9 +1,9 @@
-// What tune finds where the truth is planted: a transport whose algorithms differ by delays that dwarf a
-// call.
+// What tune finds where the truth is planted: a transport whose algorithms differ by the time they take on a
+// clock of the test, so that no load of the machine changes it.
 #include <chrono>
 #include <functional>
+#include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,37 +20,51 @@ using std::chrono::microseconds;
 /// How long a call takes more, by its algorithm (0: the library's choice).
 using Delay = std::function<microseconds(int algorithm, const CommCall& call, std::int64_t ranks)>;
 
+/// The time of one rank, which passes in its calls: as the delay says, and up to 10 % more. It is the same
+/// for all ranks, which make the same calls.
+struct PlantedClock {
+  std::int64_t now_ns = 0;
+  std::mt19937_64 random;
+
+  void pass(std::chrono::nanoseconds delay) {
+    now_ns += delay.count() + delay.count() * static_cast<std::int64_t>(random() % 1000) / 10'000;
+  }
+};
+
 /// Decorates a communicator: it has four algorithms, which differ by their delays.
 class PlantedCommunicator final : public Communicator {
  public:
-  PlantedCommunicator(std::unique_ptr<Communicator> below, const Delay& delay, int algorithm = 0)
-      : below_(std::move(below)), delay_(delay), algorithm_(algorithm) {}
+  PlantedCommunicator(std::unique_ptr<Communicator> below, const Delay& delay, PlantedClock& clock,
+                      int algorithm = 0)
+      : below_(std::move(below)), delay_(delay), clock_(clock), algorithm_(algorithm) {}
 
   const std::vector<Rank>& members() const override { return below_->members(); }
   GroupRank rank() const override { return below_->rank(); }
   std::unique_ptr<Work> start(const CommCall& call) override { return below_->start(call); }
   void run(const CommCall& call) override {
     if (call.kind == CommKind::all_reduce) {
-      std::this_thread::sleep_for(delay_(algorithm_, call, size()));
+      clock_.pass(delay_(algorithm_, call, size()));
     }
     below_->run(call);
   }
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {
     auto part = below_->split(color, key);
-    return part == nullptr ? nullptr : std::make_unique<PlantedCommunicator>(std::move(part), delay_);
+    return part == nullptr ? nullptr : std::make_unique<PlantedCommunicator>(std::move(part), delay_, clock_);
   }
   std::vector<std::string> algorithms(CommKind kind) const override {
     return kind == CommKind::all_reduce ? std::vector<std::string>{"1", "2", "3", "4"}
                                         : std::vector<std::string>();
   }
   Result<std::unique_ptr<Communicator>> with_algorithm(CommKind /*kind*/, const std::string& name) override {
-    return std::make_unique<PlantedCommunicator>(below_->split(0, rank().value), delay_, std::stoi(name));
+    return std::make_unique<PlantedCommunicator>(below_->split(0, rank().value), delay_, clock_,
+                                                 std::stoi(name));
   }
   void abort(std::string_view reason) override { below_->abort(reason); }
 
  private:
   std::unique_ptr<Communicator> below_;
   const Delay& delay_;
+  PlantedClock& clock_;
   int algorithm_;
 };
 
@@ -76,16 +90,22 @@ ModelMessages messages_of(std::vector<ModelMessage> messages) {
 }
 
 TunedMessages tuned(const ModelMessages& messages, const Delay& delay, std::int64_t rounds,
-                    std::uint64_t seed) {
+                    std::uint64_t seed, bool by_planted_clock = false) {
   TunedMessages found;
   run_thread_ranks(4, [&](std::unique_ptr<Communicator> world) {
-    PlantedCommunicator planted(std::move(world), delay);
+    PlantedClock clock;
+    PlantedCommunicator planted(std::move(world), delay, clock);
+    std::function<std::int64_t()> now;
+    if (by_planted_clock) {
+      now = [&clock] { return clock.now_ns; };
+    }
     TunedMessages own = tuned_messages(planted, messages,
                                        {.selection = {.seed = seed, .resamples = 200},
                                         .seed = seed,
                                         .time = std::chrono::seconds(30),
                                         .most_rounds = rounds,
-                                        .buffers = Bytes{1 << 20}});
+                                        .buffers = Bytes{1 << 20},
+                                        .clock = now});
     if (planted.rank() == GroupRank{0}) {
       found = std::move(own);
     }
@@ -107,18 +127,19 @@ TEST(Tune, FindsThePlantedRuleAndNoOther) {
       tuned(messages_of({sum_of(DType::fp32, 64 * k_kib, 4, 5), sum_of(DType::fp32, 64 * k_kib, 2, 1),
                          sum_of(DType::fp32, 16 * k_kib, 4, 1), sum_of(DType::fp32, 32 * k_kib, 4, 1),
                          sum_of(DType::bf16, 32 * k_kib, 4, 1)}),
-            delay, 80, 1);
+            delay, 80, 1, true);
   const std::vector<tune::Rule> expected{
       {.kind = CommKind::all_reduce, .ranks = 4, .message = Bytes{64 * k_kib}, .algorithm = "3"}};
   EXPECT_EQ(found.rules(), expected);
   EXPECT_EQ(found.messages.at(3).no_rule, "another element type of this size is not faster with it");
-  // Five calls gain 0.9 ms each, of nine that take 3 ms and a little.
-  EXPECT_NEAR(found.step.gain_s.value, 5 * 0.9e-3, 1e-3);
-  EXPECT_GT(found.step.gain_s.low, 3e-3);
+  // Five calls gain 0.9 ms each, of nine that take 3 ms; the medians have 5 % more.
+  EXPECT_NEAR(found.step.gain_s.value, 5 * 0.9e-3 * 1.05, 0.2e-3);
+  EXPECT_GT(found.step.gain_s.low, 4e-3);
   EXPECT_LT(found.step.gain_s.high, 6e-3);
-  EXPECT_GT(found.step.default_s, 9 * 3e-3);
+  EXPECT_NEAR(found.step.default_s, 9 * 3e-3 * 1.05, 0.5e-3);
 }
 
+/// By the real clock.
 TEST(Tune, FindsNoRuleAmongEqualAlgorithms) {
   const Delay none = [](int, const CommCall&, std::int64_t) { return microseconds(0); };
   int with_rules = 0;
