@@ -96,6 +96,9 @@ Result<TuneResult> tuning_concluded(const TuneRequest& request, TuneResult resul
   result.seed = request.seed;
   result.least_gain = request.least_gain;
   warn_of_left_out(request.events, result.tuned);
+  if (result.tuned.was_stopped) {
+    return result;  // rounds that are missing decide nothing; files of an earlier run stay as they are
+  }
   if (result.tuned.messages.empty()) {
     return failure("no message of the iteration has algorithms to choose from");
   }

@@ -60,7 +60,8 @@ struct TuneResult {
 
 /// Times the messages with each algorithm of the transport, decides, and writes the files. Over MPI every
 /// process of the job calls it. Fails on requests that cannot be: over MPI on one rank, the first that has an
-/// error, and the result of the others is refused. Throws SystemError if a rank fails.
+/// error, and the result of the others is refused. A run that was stopped decides nothing and writes no file.
+/// Throws SystemError if a rank fails.
 Result<TuneResult> tune_calls(const TuneRequest& request);
 
 /// A table; JSON as schema commlens.tune/1; CSV with one line per message.

@@ -58,6 +58,9 @@ std::string tune_seconds_text(double seconds) {
 }
 
 std::string verdict_of(const TuneResult& result) {
+  if (result.tuned.was_stopped) {
+    return "stopped";
+  }
   return result.tuned.rules().empty() ? "no rule" : "rules";
 }
 
@@ -93,10 +96,10 @@ std::string head_text(const TuneResult& result) {
 }
 
 std::string foot_text(const TuneResult& result) {
-  std::string text = step_text(result);
   if (result.tuned.was_stopped) {
-    text += "stopped before all rounds were made\n";
+    return "stopped before all rounds were made: no verdict, and no file is written\n";
   }
+  std::string text = step_text(result);
   if (!result.written.empty()) {
     text += fmt::format("written: {}\n", fmt::join(result.written, ", "));
   }

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -76,6 +77,9 @@ Result<TuneRequest> request_of_flags(const TuneFlags& flags) {
 ExitCode show_tuning(Console& console, const TuneFlags& flags, const TuneResult& result) {
   if (result.reports) {
     write_rendered(console, flags.output, result);
+  }
+  if (result.tuned.was_stopped) {
+    return StopSignals::first() == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
   }
   return result.was_refused ? ExitCode::bad_input : ExitCode::done;
 }

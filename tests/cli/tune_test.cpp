@@ -1,6 +1,9 @@
 // `commlens tune` over threads, as a user runs it; tests/mpi has it over MPI.
+#include "commlens/app/tune.hpp"
+
 #include <nlohmann/json.hpp>
 
+#include "commlens/base/file.hpp"
 #include "commlens/transport/transport_table.hpp"
 #include "tests/cli/program.hpp"
 
@@ -53,6 +56,28 @@ void expect_refusal(const Words& more, const std::string& says) {
   const Answer answer = commlens_with(small_job(more));
   EXPECT_EQ(answer.code, 2) << says;
   EXPECT_NE(answer.err.find(says), std::string::npos) << answer.err;
+}
+
+TEST(TuneVerb, ThatIsStoppedDecidesNothingAndKeepsEarlierFiles) {
+  const ScratchDirectory directory;
+  TuneRequest request;
+  request.messages.input = {"19M"};
+  request.messages.framework = "commlens";
+  request.messages.overrides.dp = 2;
+  request.messages.overrides.layers = 1;
+  request.messages.overrides.hidden = 32;
+  request.messages.overrides.heads = 4;
+  request.messages.overrides.seq = 16;
+  request.messages.overrides.vocab = 256;
+  request.files.transports = directory.write("table.csv", "of an earlier run\n");
+  request.stop_requested = [] { return true; };
+  const Result<TuneResult> result = tune_calls(request);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->tuned.was_stopped);
+  EXPECT_TRUE(result->written.empty());
+  EXPECT_EQ(read_text_file(request.files.transports, 1 << 20).value(), "of an earlier run\n");
+  EXPECT_NE(rendered(*result, Format::table).find("no verdict, and no file is written"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(rendered(*result, Format::json)).at("verdict"), "stopped");
 }
 
 TEST(TuneVerb, RefusesRulesOfALibraryThatItDoesNotTime) {
