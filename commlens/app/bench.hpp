@@ -41,6 +41,7 @@ struct BenchRequest {
   std::string check;   // a file of an earlier result to compare with; empty: none
   std::function<bool()> stop_requested;  // polled on the first rank
   Events events;                         // progress comes from the thread of the first rank
+  std::function<std::int64_t()> clock;   // of the rank whose thread asks, ns; empty: its machine's
   /// Decorates the communicator of each rank; empty: nothing does.
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> decorate;
 };

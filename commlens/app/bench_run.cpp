@@ -30,6 +30,7 @@ bench::Measured measured_on(Communicator& world, const BenchRequest& request, co
   rounds.seed = seed;
   rounds.time = request.time;
   rounds.stop_requested = request.stop_requested;
+  rounds.clock = request.clock;
   std::function<void(const bench::Measured&)> has_more;
   if (progress != nullptr) {
     has_more = [&](const bench::Measured& so_far) {
