@@ -190,6 +190,18 @@ void plant_times(BenchRequest& request,
   };
 }
 
+TEST(BenchRows, HaveTheTimeOfTheVeryFirstCallApart) {
+  BenchRequest request = quick({"all_reduce"}, "8");
+  request.verifies = true;
+  plant_times(request,
+              [](std::int64_t, const CommCall&) { return planted_now_ns == 0 ? 1'000'000 : 100'000; });
+  const std::vector<BenchRow> rows = combined_rows(result_of(request).run);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_DOUBLE_EQ(rows[0].stats.first_s, 1e-3);
+  EXPECT_DOUBLE_EQ(rows[0].stats.p50_s, 1e-4);
+  EXPECT_DOUBLE_EQ(*rows[0].back_to_back_s, 1e-4);
+}
+
 TEST(BenchGroups, OfTwoAxesTakeTheTimeOfBothCalls) {
   BenchRequest request = quick({"all_reduce"}, "64K");
   request.ranks = 8;
