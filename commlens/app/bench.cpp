@@ -10,6 +10,7 @@
 #include "commlens/app/bench_document.hpp"
 #include "commlens/app/bench_messages.hpp"
 #include "commlens/app/bench_plan.hpp"
+#include "commlens/app/bench_reader.hpp"
 #include "commlens/app/bench_run.hpp"
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/launcher.hpp"

@@ -9,6 +9,8 @@
 
 namespace commlens {
 
+constexpr const char* k_bench_schema = "commlens.bench/1";  // of files of results
+
 /// What a row of a benchmark is of: rows of several launches, or of two results, belong together by it.
 struct BenchKey {
   std::string op;

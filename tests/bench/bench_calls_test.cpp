@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/app/bench.hpp"
-#include "commlens/app/bench_document.hpp"
+#include "commlens/app/bench_reader.hpp"
 #include "commlens/base/test_support.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/formats/import_any.hpp"
@@ -261,6 +261,55 @@ TEST(BenchDocument, KeepsTheLaunchesThatAreThere) {
   EXPECT_NE(error_of(request).find("choose another file"), std::string::npos);
   EXPECT_NE(read_bench(directory.write("other.json", "{}")).error().message.find("is no result of bench"),
             std::string::npos);
+}
+
+/// A result with one launch of one row, and what an edit makes of it.
+std::string edited_result(const std::function<void(nlohmann::json& document, nlohmann::json& row)>& edit) {
+  nlohmann::json document = nlohmann::json::parse(R"({"schema": "commlens.bench/1", "transport": "threads",
+    "rank_count": 2, "cache": "hot", "launches": [{"seed": 1, "clock_error_ns": 0, "partial": false, "rows": [{
+    "op": "all_reduce", "dtype": "fp32", "axis": "world", "group_size": 2, "message_bytes": 8,
+    "in_place": false, "samples": 30, "p50_ns": 100, "p50_low_ns": 90, "p50_high_ns": 110, "shortest_ns": 80,
+    "mean_ns": 100, "p95_ns": null, "p99_ns": null, "entry_skew_ns": 1, "back_to_back_ns": 50,
+    "first_call_ns": 1000, "wrong_elements": null, "sample_flags": []}]}]})");
+  edit(document, document["launches"][0]["rows"][0]);
+  return document.dump();
+}
+
+std::string refusal_of(const std::function<void(nlohmann::json& document, nlohmann::json& row)>& edit) {
+  const Result<BenchRun> run = parse_bench("base.json", edited_result(edit));
+  return run ? "" : run.error().message;
+}
+
+TEST(BenchDocument, SaysWhereItIsDamaged) {
+  using Json = nlohmann::json;
+  EXPECT_EQ(refusal_of([](Json&, Json&) {}), "");
+  const std::string none = "base.json: is no result of bench; write one with --json";
+  EXPECT_EQ(refusal_of([](Json& document, Json&) { document["schema"] = 1; }), none);
+  EXPECT_EQ(parse_bench("base.json", "[").error().message, none);
+  const auto damaged = [](const std::string& what) {
+    return "base.json: is damaged: " + what + "; measure again, into another file";
+  };
+  for (const Json& time : {Json(), Json(0), Json(-5), Json(1e300), Json("100")}) {
+    EXPECT_NE(
+        refusal_of([&](Json&, Json& row) { row["p50_ns"] = time; }).find("launch 1, row 1: p50_ns is no"),
+        std::string::npos)
+        << time;
+  }
+  EXPECT_EQ(refusal_of([](Json&, Json& row) { row["mean_ns"] = -1e300; }),
+            damaged("launch 1, row 1: mean_ns is no time in nanoseconds"));
+  EXPECT_EQ(refusal_of([](Json&, Json& row) { row["samples"] = 0.5; }),
+            damaged("launch 1, row 1: samples is no whole number from 1 on"));
+  EXPECT_EQ(refusal_of([](Json&, Json& row) { row["message_bytes"] = -8; }),
+            damaged("launch 1, row 1: message_bytes is no whole number from 0 on"));
+  EXPECT_EQ(
+      refusal_of([](Json& document, Json& row) { document["launches"][0]["rows"].push_back(Json(row)); }),
+      damaged("launch 1, row 2 is of the same calls as an earlier one"));
+  EXPECT_EQ(refusal_of([](Json& document, Json&) { document["launches"][0]["rows"] = 7; }),
+            damaged("launch 1: rows is no list"));
+  EXPECT_EQ(refusal_of([](Json& document, Json&) { document["launches"].push_back(1); }),
+            damaged("launch 2 is no object"));
+  EXPECT_EQ(refusal_of([](Json& document, Json&) { document["cache"] = "warm"; }),
+            damaged("cache is neither \"hot\" nor \"cold\""));
 }
 
 TEST(BenchDocument, IsPartialWhenItWasStopped) {
