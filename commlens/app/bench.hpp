@@ -39,6 +39,8 @@ struct BenchRequest {
   std::string json;    // a file that has the result, also while it is being made; empty: none
   std::string append;  // the same, and the launches that are in the file stay; empty: none
   std::string check;   // a file of an earlier result to compare with; empty: none
+  std::function<Result<void>()>
+      check_places;                      // of the caller's files, by the rank that reports; may be empty
   std::function<bool()> stop_requested;  // polled on the first rank
   Events events;                         // progress comes from the thread of the first rank
   std::function<std::int64_t()> clock;   // of the rank whose thread asks, ns; empty: its machine's
@@ -48,7 +50,8 @@ struct BenchRequest {
 
 /// Times of calls.
 struct BenchResult {
-  bool reports = true;  // false on MPI processes but the first, which has the members below
+  bool reports = true;       // false on MPI processes but the first, which has the members below
+  bool was_refused = false;  // another MPI process has refused the job, and its result is the error
   BenchRun run;
   std::vector<BenchCheck> checked;  // against the earlier result, where one was given
   std::string checked_with;         // its file
@@ -58,8 +61,9 @@ struct BenchResult {
   bool is_slower() const;
 };
 
-/// Times calls between ranks that are threads, or over MPI, where every process of the job calls it. Fails on
-/// requests that cannot be; throws SystemError if a rank fails.
+/// Times calls between ranks that are threads, or over MPI, where every process of the job calls it: the
+/// first one reads and writes files of results, and one that cannot go on has the error, the others
+/// `was_refused`. Fails on requests that cannot be; throws SystemError if a rank fails.
 Result<BenchResult> bench_calls(const BenchRequest& request);
 
 /// The rows as a table; JSON as schema commlens.bench/1; CSV.

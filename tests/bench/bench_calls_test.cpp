@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -310,6 +311,17 @@ TEST(BenchDocument, SaysWhereItIsDamaged) {
             damaged("launch 2 is no object"));
   EXPECT_EQ(refusal_of([](Json& document, Json&) { document["cache"] = "warm"; }),
             damaged("cache is neither \"hot\" nor \"cold\""));
+}
+
+TEST(BenchDocument, IsNotReplacedByWhatIsComparedWithIt) {
+  const ScratchDirectory directory;
+  BenchRequest request = quick({"all_reduce"}, "8");
+  request.check = directory.write("base.json", edited_result([](nlohmann::json&, nlohmann::json&) {}));
+  request.append = request.check;
+  EXPECT_NE(error_of(request).find("--append"), std::string::npos);
+  request.json = std::exchange(request.append, "");
+  EXPECT_NE(error_of(request).find("--json"), std::string::npos);
+  EXPECT_TRUE(read_bench(request.check)) << "it is as it was";
 }
 
 TEST(BenchDocument, IsPartialWhenItWasStopped) {
