@@ -190,7 +190,10 @@ Result<BenchJob> prepared_bench(const BenchRequest& request, bool is_first) {
       plan.measured.verifies = request.verifies;
       plan.measured.cache = bench::last_level_cache();
       plan.measured.ranks_on_machine = request.transport == Transport::mpi ? local_ranks(ranks) : ranks;
-      return check_buffers(plan.measured).and_then([&] {
+      const Result<void> can_be = check_printed_types(request.printed_as, plan.rows).and_then([&] {
+        return check_buffers(plan.measured);
+      });
+      return can_be.and_then([&] {
         BenchJob job;
         job.run = planned_run(request, plan, ranks);
         job.plan = std::move(plan);

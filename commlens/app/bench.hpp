@@ -33,6 +33,7 @@ struct BenchRequest {
   std::optional<bool> is_cold;  // buffers have left the caches; absent: of messages
   std::int64_t launches = 1;    // over threads: jobs one after the other
   bool in_place = false;        // of the ops that may be
+  std::string printed_as;       // "osu", "nccl-tests": fails on types that the format lacks; empty: any
   bool verifies = false;        // compares results before and after
   std::chrono::nanoseconds time = std::chrono::seconds(1);  // of a row, at most
   std::optional<std::uint64_t> seed;                        // of the shuffles; absent: another each time
@@ -68,7 +69,10 @@ Result<BenchResult> bench_calls(const BenchRequest& request);
 
 /// The rows as a table; JSON as schema commlens.bench/1; CSV.
 std::string rendered(const BenchResult& result, Format format, const TextStyle& style = {});
-/// As the OSU micro-benchmarks, or nccl-tests, print them; our importers of these read it.
+/// Fails where `format`, "osu" or "nccl-tests", has no name for the type of a row.
+Result<void> check_printed_types(const std::string& format, const std::vector<BenchPlanRow>& rows);
+/// As the OSU micro-benchmarks, or nccl-tests, print them, without rows whose op or type these lack; our
+/// importers of these read it.
 std::string osu_text(const BenchResult& result);
 std::string nccl_tests_text(const BenchResult& result);
 /// A table that `calibrate` fits machines to (docs/machines.md): one line per row whose op has a time there.

@@ -44,6 +44,9 @@ struct BenchFlags {
 /// The request; --ranks and --dtype are layout flags, which mean the job's own without --messages.
 Result<BenchRequest> bench_request_of(const BenchFlags& flags) {
   BenchRequest request = flags.request;
+  request.printed_as = flags.output.format == "osu" || flags.output.format == "nccl-tests"
+                           ? flags.output.format
+                           : std::string();
   request.transport = flags.transport == "mpi"    ? Transport::mpi
                       : flags.transport == "nccl" ? Transport::nccl
                                                   : Transport::threads;

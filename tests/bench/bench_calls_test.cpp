@@ -405,5 +405,23 @@ TEST(BenchFormats, OfOsuAndNcclTestsAreReadBack) {
   }
 }
 
+TEST(BenchFormats, RefuseTypesThatTheyLack) {
+  for (const auto& [format, type] : {std::pair("osu", "bf16"),
+                                     {"osu", "fp64"},
+                                     {"osu", "int64"},
+                                     {"nccl-tests", "int16"},
+                                     {"nccl-tests", "fp8"}}) {
+    BenchRequest request = quick({"all_gather"}, "64");
+    request.dtypes = type;
+    request.printed_as = format;
+    const std::string named = std::string("--format ") + format + ": has no name for " + type;
+    EXPECT_EQ(error_of(request).substr(0, named.size()), named);
+  }
+  BenchRequest request = quick({"all_gather"}, "64");
+  request.dtypes = "bf16";
+  request.printed_as = "nccl-tests";
+  EXPECT_NE(nccl_tests_text(result_of(request)).find(" bfloat16 "), std::string::npos);
+}
+
 }  // namespace
 }  // namespace commlens
