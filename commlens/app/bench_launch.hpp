@@ -60,6 +60,7 @@ struct BenchRun {
   std::string transport;  // "threads", "mpi"
   std::int64_t ranks = 0;
   std::int64_t ranks_on_machine = 0;  // of the first rank's; 0: all
+  bool has_even_machines = true;      // as many ranks on each; not where that is not known
   bool is_cold = false;
   std::string messages;  // as in BenchPlan
   std::vector<std::string> classes;

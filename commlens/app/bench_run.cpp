@@ -60,17 +60,35 @@ std::uint64_t shared_seed(Communicator& world, std::uint64_t seed) {
   return static_cast<std::uint64_t>(shared);
 }
 
+/// Whether every machine has as many ranks as the launcher says that this one has. A launcher that says
+/// nothing counts as one machine, which has one clock.
+bool has_even_machines(Communicator& world) {
+  const std::int64_t own = local_ranks(world.size());
+  std::vector<std::int64_t> most_and_fewest = {own, -own};
+  world.run({.kind = CommKind::all_reduce,
+             .dtype = DType::int64,
+             .reduction = ReduceOp::max,
+             .input_buffer = most_and_fewest.data(),
+             .output_buffer = most_and_fewest.data(),
+             .input = {2},
+             .output = {2}});
+  const bool is_one_machine = bench::share_a_clock(world);
+  return most_and_fewest[0] == -most_and_fewest[1] && (most_and_fewest[0] < world.size() || is_one_machine);
+}
+
 BenchResult launched_over_mpi(Communicator& world, const BenchRequest& request, const BenchJob& job) {
   BenchResult result;
   result.reports = world.rank().value == 0;
   const std::uint64_t seed = shared_seed(world, request.seed.value_or(any_seed()));
   const bool is_oversubscribed = local_ranks(world.size()) > online_cores();
+  BenchRun run = job.run;
+  run.has_even_machines = has_even_machines(world);
   if (!result.reports) {
     result.run.was_stopped =
         measured_on(world, request, job.plan, seed, is_oversubscribed, nullptr).was_stopped;
     return result;
   }
-  BenchProgress progress(request, job.run, bench::row_count(job.plan.measured));
+  BenchProgress progress(request, std::move(run), bench::row_count(job.plan.measured));
   progress.begin_launch();
   const bench::Measured measured = measured_on(world, request, job.plan, seed, is_oversubscribed, &progress);
   progress.end_launch(launch_of(job.plan, measured, seed, is_oversubscribed), measured.was_stopped);

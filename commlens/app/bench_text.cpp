@@ -321,7 +321,8 @@ std::string sweep_csv(const BenchResult& result) {
                           row.key.op == name_of(kind) && (!row.key.in_place || is_of_messages);
     // On several machines it is not said which ranks of a smaller group share one.
     const bool has_place =
-        per_machine >= run.ranks || (row.key.group_size == run.ranks && run.ranks % per_machine == 0);
+        (run.has_even_machines && per_machine >= run.ranks) ||
+        (run.has_even_machines && row.key.group_size == run.ranks && run.ranks % per_machine == 0);
     if (!has_time || !has_place) {
       continue;
     }

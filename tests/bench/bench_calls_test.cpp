@@ -423,5 +423,29 @@ TEST(BenchFormats, RefuseTypesThatTheyLack) {
   EXPECT_NE(nccl_tests_text(result_of(request)).find(" bfloat16 "), std::string::npos);
 }
 
+/// The lines of a sweep of 8 ranks, with rows of all of them and of pairs, without the head.
+std::string sweep_of(std::int64_t ranks_on_machine, bool has_even_machines) {
+  BenchResult result;
+  result.run.ranks = 8;
+  result.run.ranks_on_machine = ranks_on_machine;
+  result.run.has_even_machines = has_even_machines;
+  result.run.launches.resize(1);
+  for (const std::int64_t ranks : {8, 2}) {
+    BenchLaunchRow& row = result.run.launches[0].rows.emplace_back();
+    row.key = {"all_reduce", "fp32", ranks == 8 ? "world" : "tp", ranks, 1024, false};
+    row.stats.p50_s = 5e-6;
+  }
+  const std::string text = sweep_csv(result);
+  return text.substr(text.find('\n') + 1);
+}
+
+TEST(BenchSweep, HasTimesWhoseMachinesAreKnown) {
+  EXPECT_EQ(sweep_of(8, true),
+            ",mpi,all_reduce,8,1,8,fp32,1024,5.0000\n,mpi,all_reduce,2,1,2,fp32,1024,5.0000\n");
+  EXPECT_EQ(sweep_of(4, true), ",mpi,all_reduce,8,2,4,fp32,1024,5.0000\n") << "a pair may be of two machines";
+  EXPECT_EQ(sweep_of(4, false), "");
+  EXPECT_EQ(sweep_of(8, false), "");
+}
+
 }  // namespace
 }  // namespace commlens
