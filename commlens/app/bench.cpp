@@ -10,6 +10,7 @@
 #include "commlens/app/bench_document.hpp"
 #include "commlens/app/bench_messages.hpp"
 #include "commlens/app/bench_plan.hpp"
+#include "commlens/app/bench_reader.hpp"
 #include "commlens/app/bench_run.hpp"
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/launcher.hpp"
@@ -45,11 +46,6 @@ Result<void> check_bench_request(const BenchRequest& request) {
       if (is_given) {
         return failure(fmt::format("{} and --messages both say what is timed; leave one out", flag));
       }
-    }
-  }
-  for (const auto& [flag, file] : {std::pair("--json", request.json), {"--append", request.append}}) {
-    if (const Result<void> usable = file.empty() ? Result<void>() : check_file_place(flag, file); !usable) {
-      return usable;
     }
   }
   return request.time.count() > 0 && request.launches >= 1 ? Result<void>()
@@ -114,24 +110,37 @@ Result<void> check_buffers(const bench::MeasurePlan& plan) {
                                    to_text(needed), to_text(Bytes{free})));
 }
 
+/// Fails where a result could not be written, or would replace what it is compared with.
+Result<void> check_bench_places(const BenchRequest& request) {
+  std::vector<std::string> inputs = request.messages;
+  inputs.push_back(request.check);
+  for (const auto& [flag, file] : {std::pair("--json", request.json), {"--append", request.append}}) {
+    if (file.empty()) {
+      continue;
+    }
+    const Result<void> usable = check_file_place(flag, file).and_then([&, name = flag, path = file] {
+      return check_apart(name, path, inputs);
+    });
+    if (!usable) {
+      return usable;
+    }
+  }
+  return request.check_places ? request.check_places() : Result<void>();
+}
+
 /// The launches that --append adds to; none where the file is not there yet.
 Result<BenchRun> earlier_launches(const BenchRequest& request, const BenchRun& now) {
   std::error_code unreadable;
   if (request.append.empty() || !std::filesystem::exists(request.append, unreadable)) {
     return now;
   }
-  return read_bench(request.append).and_then([&](BenchRun earlier) -> Result<BenchRun> {
-    if (earlier.transport != now.transport || earlier.ranks != now.ranks || earlier.is_cold != now.is_cold) {
-      return failure(
-          fmt::format("--append {}: holds {} ranks over {} with {} buffers, and this job has {} over {} "
-                      "with {} ones; choose another file",
-                      request.append, earlier.ranks, earlier.transport, earlier.is_cold ? "cold" : "hot",
-                      now.ranks, now.transport, now.is_cold ? "cold" : "hot"));
-    }
-    std::erase_if(earlier.launches, [](const BenchLaunch& launch) { return launch.is_partial; });
-    BenchRun run = now;
-    run.launches = std::move(earlier.launches);
-    return Result<BenchRun>(std::move(run));
+  return read_bench(request.append).and_then([&](BenchRun earlier) {
+    return check_comparable("--append " + request.append, earlier, now).map([&] {
+      std::erase_if(earlier.launches, [](const BenchLaunch& launch) { return launch.is_partial; });
+      BenchRun run = now;
+      run.launches = std::move(earlier.launches);
+      return run;
+    });
   });
 }
 
@@ -152,13 +161,45 @@ Result<std::optional<BenchRun>> earlier_result(const BenchRequest& request, cons
   if (request.check.empty()) {
     return std::optional<BenchRun>();
   }
-  return read_bench(request.check).and_then([&](BenchRun before) -> Result<std::optional<BenchRun>> {
-    const auto launches = static_cast<std::int64_t>(run.launches.size()) + request.launches;
-    const Result<void> enough =
-        check_launches(request.check, static_cast<std::int64_t>(before.launches.size())).and_then([&] {
-          return check_launches("this result", launches);
-        });
-    return enough ? Result<std::optional<BenchRun>>(std::move(before)) : tl::unexpected(enough.error());
+  return read_bench(request.check).and_then([&](BenchRun before) {
+    return check_can_compare(request.check, before, run, request.launches).map([&] {
+      return std::optional<BenchRun>(std::move(before));
+    });
+  });
+}
+
+/// The job, with what its files hold: of one rank, which alone reads and writes them.
+Result<BenchJob> with_files(const BenchRequest& request, BenchJob job) {
+  return check_bench_places(request)
+      .and_then([&] { return earlier_launches(request, job.run); })
+      .and_then([&](BenchRun run) {
+        job.run = std::move(run);
+        return earlier_result(request, job.run);
+      })
+      .map([&](std::optional<BenchRun> before) {
+        job.before = std::move(before);
+        return std::move(job);
+      });
+}
+
+/// What this rank has to measure; `is_first`: it is the one that reads and writes files of results.
+Result<BenchJob> prepared_bench(const BenchRequest& request, bool is_first) {
+  return bench_ranks(request).and_then([&](std::int64_t ranks) {
+    return bench_plan(request, ranks).and_then([&](BenchPlan plan) {
+      plan.measured.is_cold = request.is_cold.value_or(!request.messages.empty());
+      plan.measured.verifies = request.verifies;
+      plan.measured.cache = bench::last_level_cache();
+      plan.measured.ranks_on_machine = request.transport == Transport::mpi ? local_ranks(ranks) : ranks;
+      const Result<void> can_be = check_printed_types(request.printed_as, plan.rows).and_then([&] {
+        return check_buffers(plan.measured);
+      });
+      return can_be.and_then([&] {
+        BenchJob job;
+        job.run = planned_run(request, plan, ranks);
+        job.plan = std::move(plan);
+        return is_first ? with_files(request, std::move(job)) : Result<BenchJob>(std::move(job));
+      });
+    });
   });
 }
 
@@ -195,34 +236,25 @@ bool BenchResult::is_slower() const {
 }
 
 Result<BenchResult> bench_calls(const BenchRequest& request) {
+  const bool is_mpi = request.transport == Transport::mpi;
+  const bool is_first = !is_mpi || rank_of_process() == 0;
   if (const Result<void> usable = check_bench_request(request); !usable) {
-    return tl::unexpected(usable.error());
+    BenchResult refused;  // all processes find this; the first one says it
+    refused.reports = false;
+    refused.was_refused = true;
+    return is_first ? Result<BenchResult>(tl::unexpected(usable.error())) : Result<BenchResult>(refused);
   }
-  const Result<std::int64_t> asked_ranks = bench_ranks(request);
-  if (!asked_ranks) {
-    return tl::unexpected(asked_ranks.error());
+  const Result<BenchJob> job = prepared_bench(request, is_first);
+  if (!job && !is_mpi) {
+    return tl::unexpected(job.error());
   }
-  std::int64_t ranks = *asked_ranks;
-  return bench_plan(request, ranks).and_then([&](BenchPlan plan) {
-    plan.measured.is_cold = request.is_cold.value_or(!request.messages.empty());
-    plan.measured.verifies = request.verifies;
-    plan.measured.cache = bench::last_level_cache();
-    const bool is_mpi = request.transport == Transport::mpi;
-    plan.measured.ranks_on_machine = is_mpi ? local_ranks(ranks) : ranks;
-    if (const Result<void> fits = check_buffers(plan.measured); !fits) {
-      return Result<BenchResult>(tl::unexpected(fits.error()));
-    }
-    const BenchRun now = planned_run(request, plan, ranks);
-    return earlier_launches(request, now).and_then([&](const BenchRun& run) {
-      return earlier_result(request, run).and_then([&](const std::optional<BenchRun>& before) {
-        if (const std::string warning = shared_cores_warning(); !warning.empty()) {
-          request.events.warn(warning);
-        }
-        return (is_mpi ? bench_over_mpi(request, plan, run) : bench_on_threads(request, plan, run))
-            .and_then([&](const BenchResult& result) { return bench_checked(result, before, request); });
+  if (const std::string warning = shared_cores_warning(); job && !warning.empty()) {
+    request.events.warn(warning);
+  }
+  return (is_mpi ? bench_over_mpi(request, job) : bench_on_threads(request, *job))
+      .and_then([&](const BenchResult& result) {
+        return result.was_refused ? Result<BenchResult>(result) : bench_checked(result, job->before, request);
       });
-    });
-  });
 }
 
 }  // namespace commlens

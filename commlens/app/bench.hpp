@@ -33,21 +33,26 @@ struct BenchRequest {
   std::optional<bool> is_cold;  // buffers have left the caches; absent: of messages
   std::int64_t launches = 1;    // over threads: jobs one after the other
   bool in_place = false;        // of the ops that may be
+  std::string printed_as;       // "osu", "nccl-tests": fails on types that the format lacks; empty: any
   bool verifies = false;        // compares results before and after
   std::chrono::nanoseconds time = std::chrono::seconds(1);  // of a row, at most
   std::optional<std::uint64_t> seed;                        // of the shuffles; absent: another each time
   std::string json;    // a file that has the result, also while it is being made; empty: none
   std::string append;  // the same, and the launches that are in the file stay; empty: none
   std::string check;   // a file of an earlier result to compare with; empty: none
+  std::function<Result<void>()>
+      check_places;                      // of the caller's files, by the rank that reports; may be empty
   std::function<bool()> stop_requested;  // polled on the first rank
   Events events;                         // progress comes from the thread of the first rank
+  std::function<std::int64_t()> clock;   // of the rank whose thread asks, ns; empty: its machine's
   /// Decorates the communicator of each rank; empty: nothing does.
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> decorate;
 };
 
 /// Times of calls.
 struct BenchResult {
-  bool reports = true;  // false on MPI processes but the first, which has the members below
+  bool reports = true;       // false on MPI processes but the first, which has the members below
+  bool was_refused = false;  // another MPI process has refused the job, and its result is the error
   BenchRun run;
   std::vector<BenchCheck> checked;  // against the earlier result, where one was given
   std::string checked_with;         // its file
@@ -57,13 +62,17 @@ struct BenchResult {
   bool is_slower() const;
 };
 
-/// Times calls between ranks that are threads, or over MPI, where every process of the job calls it. Fails on
-/// requests that cannot be; throws SystemError if a rank fails.
+/// Times calls between ranks that are threads, or over MPI, where every process of the job calls it: the
+/// first one reads and writes files of results, and one that cannot go on has the error, the others
+/// `was_refused`. Fails on requests that cannot be; throws SystemError if a rank fails.
 Result<BenchResult> bench_calls(const BenchRequest& request);
 
 /// The rows as a table; JSON as schema commlens.bench/1; CSV.
 std::string rendered(const BenchResult& result, Format format, const TextStyle& style = {});
-/// As the OSU micro-benchmarks, or nccl-tests, print them; our importers of these read it.
+/// Fails where `format`, "osu" or "nccl-tests", has no name for the type of a row.
+Result<void> check_printed_types(const std::string& format, const std::vector<BenchPlanRow>& rows);
+/// As the OSU micro-benchmarks, or nccl-tests, print them, without rows whose op or type these lack; our
+/// importers of these read it.
 std::string osu_text(const BenchResult& result);
 std::string nccl_tests_text(const BenchResult& result);
 /// A table that `calibrate` fits machines to (docs/machines.md): one line per row whose op has a time there.

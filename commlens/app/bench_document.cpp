@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/base/file.hpp"
 #include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
 
@@ -17,8 +16,6 @@ namespace commlens {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char* k_bench_schema = "commlens.bench/1";
 
 Cell nanoseconds(const std::optional<double>& seconds) {
   return seconds ? Cell(std::chrono::nanoseconds(std::llround(*seconds * 1e9))) : Cell();
@@ -129,60 +126,6 @@ Json launch_json(const BenchLaunch& launch) {
           {"rows", rows_json(table_of_rows(rows_of_launch(launch)))}};
 }
 
-std::optional<double> seconds_at(const nlohmann::json& row, const char* key) {
-  const auto found = row.find(key);
-  return found == row.end() || !found->is_number() ? std::nullopt
-                                                   : std::optional(found->get<double>() * 1e-9);
-}
-
-BenchLaunchRow launch_row_from(const nlohmann::json& json) {
-  BenchLaunchRow row;
-  const nlohmann::json& ranks = json.at("group_size");
-  row.key = {json.at("op"),
-             json.at("dtype"),
-             json.at("axis"),
-             ranks.is_null() ? 0 : ranks.get<std::int64_t>(),
-             json.at("message_bytes"),
-             json.at("in_place")};
-  bench::RowStats& stats = row.stats;
-  stats.samples = json.at("samples");
-  stats.p50_s = seconds_at(json, "p50_ns").value_or(0);
-  stats.low_s = seconds_at(json, "p50_low_ns");
-  stats.high_s = seconds_at(json, "p50_high_ns");
-  stats.min_s = seconds_at(json, "shortest_ns").value_or(0);
-  stats.mean_s = seconds_at(json, "mean_ns").value_or(0);
-  stats.p95_s = seconds_at(json, "p95_ns");
-  stats.p99_s = seconds_at(json, "p99_ns");
-  stats.skew_s = seconds_at(json, "entry_skew_ns").value_or(0);
-  stats.first_s = seconds_at(json, "first_call_ns").value_or(0);
-  for (const nlohmann::json& name : json.at("sample_flags")) {
-    if (const auto flag = bench::row_flag_from(name.get<std::string>())) {
-      stats.flags.push_back(*flag);
-    }
-  }
-  row.back_to_back_s = seconds_at(json, "back_to_back_ns");
-  if (const nlohmann::json& wrong = json.at("wrong_elements"); !wrong.is_null()) {
-    row.wrong_elements = wrong.get<std::int64_t>();
-  }
-  return row;
-}
-
-BenchRun run_from(const nlohmann::json& json) {
-  BenchRun run;
-  run.transport = json.at("transport");
-  run.ranks = json.at("rank_count");
-  run.is_cold = json.at("cache") == "cold";
-  for (const nlohmann::json& each : json.at("launches")) {
-    BenchLaunch launch{
-        each.at("seed"), each.at("clock_error_ns").get<double>() * 1e-9, each.at("partial"), {}};
-    for (const nlohmann::json& row : each.at("rows")) {
-      launch.rows.push_back(launch_row_from(row));
-    }
-    run.launches.push_back(std::move(launch));
-  }
-  return run;
-}
-
 bool is_same_everywhere(const Table& table, std::size_t column) {
   return std::all_of(table.rows().begin(), table.rows().end(), [&](const auto& row) {
     return row[column].value() == table.rows().front()[column].value();
@@ -250,21 +193,6 @@ nlohmann::ordered_json bench_json(const BenchResult& result) {
     json["check"] = {{"file", result.checked_with}, {"rows", rows_json(bench_check_table(result.checked))}};
   }
   return json;
-}
-
-Result<BenchRun> read_bench(const std::string& file) {
-  constexpr std::int64_t k_most_bytes = std::int64_t{256} << 20;
-  return read_text_file(file, k_most_bytes).and_then([&](const std::string& content) -> Result<BenchRun> {
-    const nlohmann::json json = nlohmann::json::parse(content, nullptr, false);
-    if (!json.is_object() || json.value("schema", "") != k_bench_schema) {
-      return failure(fmt::format("{}: is no result of bench; write one with --json", file));
-    }
-    try {
-      return run_from(json);
-    } catch (const nlohmann::json::exception& error) {
-      return failure(fmt::format("{}: is damaged: {}", file, error.what()));
-    }
-  });
 }
 
 }  // namespace commlens

@@ -1,10 +1,7 @@
 #pragma once
-#include <string>
-
 #include <nlohmann/json_fwd.hpp>
 
 #include "commlens/app/bench.hpp"
-#include "commlens/base/result.hpp"
 #include "commlens/base/table.hpp"
 
 namespace commlens {
@@ -16,8 +13,5 @@ Table bench_check_table(const std::vector<BenchCheck>& checks);
 
 /// Schema commlens.bench/1 (docs/output.md): the rows of all launches, then each launch.
 nlohmann::ordered_json bench_json(const BenchResult& result);
-
-/// The launches of such a file. Fails where it is none.
-Result<BenchRun> read_bench(const std::string& file);
 
 }  // namespace commlens

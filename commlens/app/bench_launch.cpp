@@ -84,6 +84,7 @@ bench::RowStats in_whole_ns(bench::RowStats stats) {
       *time = whole_ns(**time);
     }
   }
+  stats.p50_s = std::max(stats.p50_s, 1e-9);  // the files' unit: a median of none would be no time
   return stats;
 }
 
@@ -164,9 +165,10 @@ BenchLaunch launch_of(const BenchPlan& plan, const bench::Measured& measured, st
     }
     BenchLaunchRow& added = launch.rows.emplace_back();
     added.key = plan.rows.at(place).key;
-    added.stats = in_whole_ns(bench::stats_of(row.one, {measured.clock_error_s, is_oversubscribed}));
-    if (!row.back_to_back.span_s.empty()) {
-      added.back_to_back_s = whole_ns(bench::quantile(row.back_to_back.span_s, 0.5));
+    added.stats =
+        in_whole_ns(bench::stats_of(row.one, {measured.clock_error_s, is_oversubscribed, row.messages}));
+    if (!row.back_to_back_s.empty()) {
+      added.back_to_back_s = whole_ns(bench::quantile(row.back_to_back_s, 0.5));
     }
     if (plan.measured.verifies && !measured.is_partial) {
       added.wrong_elements = row.wrong_elements;

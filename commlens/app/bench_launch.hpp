@@ -9,6 +9,8 @@
 
 namespace commlens {
 
+constexpr const char* k_bench_schema = "commlens.bench/1";  // of files of results
+
 /// What a row of a benchmark is of: rows of several launches, or of two results, belong together by it.
 struct BenchKey {
   std::string op;
@@ -58,6 +60,7 @@ struct BenchRun {
   std::string transport;  // "threads", "mpi"
   std::int64_t ranks = 0;
   std::int64_t ranks_on_machine = 0;  // of the first rank's; 0: all
+  bool has_even_machines = true;      // as many ranks on each; not where that is not known
   bool is_cold = false;
   std::string messages;  // as in BenchPlan
   std::vector<std::string> classes;

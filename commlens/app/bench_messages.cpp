@@ -23,8 +23,7 @@ using bench::BenchCase;
 using bench::BenchOp;
 using bench::GroupSet;
 
-/// The op that makes such a call, and its message; std::nullopt for calls without one.
-std::optional<BenchCase> case_of_op(const CommOp& op, std::int64_t ranks) {
+std::optional<BenchCase> case_of_kind(const CommOp& op, std::int64_t ranks) {
   BenchCase timed{.dtype = op.dtype, .message = op.input, .ranks = ranks};
   timed.root = op.root.value_or(GroupRank{0}).value;
   const bool has_equal_parts = op.input.value % ranks == 0 && op.input == op.output;
@@ -62,6 +61,16 @@ std::optional<BenchCase> case_of_op(const CommOp& op, std::int64_t ranks) {
       break;
   }
   return std::nullopt;
+}
+
+/// The op that makes such a call, and its message; std::nullopt for calls without one. In one buffer where
+/// trainers have one: gradients are reduced, and parameters broadcast, where they are.
+std::optional<BenchCase> case_of_op(const CommOp& op, std::int64_t ranks) {
+  std::optional<BenchCase> timed = case_of_kind(op, ranks);
+  if (timed) {
+    timed->in_place = bench::may_be_in_place(timed->op);
+  }
+  return timed;
 }
 
 /// Calls of one key.
@@ -120,7 +129,7 @@ class MessageGatherer {
                        std::string(name_of(axis)),
                        ranks,
                        timed->bytes().value,
-                       false};
+                       timed->in_place};
     const auto [entry, is_new] = found_.try_emplace(key);
     if (is_new) {
       order_.push_back(key);

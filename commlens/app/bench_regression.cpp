@@ -31,7 +31,30 @@ std::int64_t whole_launches(const BenchRun& run) {
                        [](const BenchLaunch& launch) { return !launch.is_partial; });
 }
 
-}  // namespace
+std::int64_t launches_of(const std::map<BenchKey, std::vector<double>>& medians, const BenchKey& key) {
+  const auto found = medians.find(key);
+  return found == medians.end() ? 0 : static_cast<std::int64_t>(found->second.size());
+}
+
+/// The rows that are compared.
+std::vector<BenchKey> compared_keys(const BenchRun& now) {
+  std::vector<BenchKey> keys;
+  for (const BenchPlanRow& row : now.planned) {
+    keys.push_back(row.key);
+  }
+  if (keys.empty()) {
+    for (const auto& [key, medians] : medians_of(now)) {
+      keys.push_back(key);
+    }
+  }
+  return keys;
+}
+
+std::string text_of(const BenchKey& key) {
+  return fmt::format("{} of {} ({}, {}{}{})", key.op, to_text(Bytes{key.bytes}), key.dtype, key.group,
+                     key.group_size > 0 ? fmt::format(" of {} ranks", key.group_size) : "",
+                     key.in_place ? ", in place" : "");
+}
 
 Result<void> check_launches(const std::string& what, std::int64_t launches) {
   if (launches >= k_fewest_launches) {
@@ -44,42 +67,81 @@ Result<void> check_launches(const std::string& what, std::int64_t launches) {
                   what, launches, launches == 1 ? "" : "es", k_fewest_launches));
 }
 
-Result<std::vector<BenchCheck>> check_bench(const BenchRun& before, const BenchRun& now) {
-  const Result<void> enough = check_launches("the earlier result", whole_launches(before)).and_then([&] {
-    return check_launches("this result", whole_launches(now));
-  });
-  if (!enough) {
-    return tl::unexpected(enough.error());
+/// Fails where no test of so many rows could be significant with these launches.
+Result<void> check_power(std::int64_t before, std::int64_t now, std::size_t rows) {
+  if (smallest_p(before, now) * static_cast<double>(rows) < k_significance) {
+    return {};
+  }
+  return failure(
+      fmt::format("--check: {} against {} launches cannot show a difference of one of {} rows; 10 of "
+                  "each can: --launches 10, over MPI --append FILE in each of 10 jobs",
+                  before, now, rows));
+}
+
+}  // namespace
+
+Result<void> check_comparable(const std::string& what, const BenchRun& earlier, const BenchRun& now) {
+  if (earlier.transport == now.transport && earlier.ranks == now.ranks && earlier.is_cold == now.is_cold) {
+    return {};
+  }
+  return failure(
+      fmt::format("{}: holds {} ranks over {} with {} buffers, and this job has {} over {} "
+                  "with {} ones; choose another file",
+                  what, earlier.ranks, earlier.transport, earlier.is_cold ? "cold" : "hot", now.ranks,
+                  now.transport, now.is_cold ? "cold" : "hot"));
+}
+
+Result<void> check_can_compare(const std::string& name, const BenchRun& before, const BenchRun& now,
+                               std::int64_t more) {
+  const Result<void> alike =
+      check_comparable("--check " + name, before, now)
+          .and_then([&] { return check_launches(name, whole_launches(before)); })
+          .and_then([&] { return check_launches("this result", whole_launches(now) + more); });
+  if (!alike) {
+    return alike;
   }
   const std::map<BenchKey, std::vector<double>> earlier = medians_of(before);
-  std::vector<BenchCheck> checks;
-  std::vector<double> p_values;
-  for (const auto& [key, medians] : medians_of(now)) {
-    const auto found = earlier.find(key);
-    if (found == earlier.end()) {
-      continue;
+  const std::map<BenchKey, std::vector<double>> later = medians_of(now);
+  const std::vector<BenchKey> keys = compared_keys(now);
+  for (const BenchKey& key : keys) {
+    const std::int64_t launches = launches_of(earlier, key);
+    if (launches == 0) {
+      return failure(fmt::format("--check: {} has no {}; time the calls that it has, or measure it anew",
+                                 name, text_of(key)));
     }
-    const RankSumTest test = mann_whitney(found->second, medians);
-    checks.push_back(
-        {key, bench::quantile(found->second, 0.5), bench::quantile(medians, 0.5), test.p, 1, false});
-    p_values.push_back(test.p);
+    const std::int64_t launches_now = launches_of(later, key) + more;
+    const Result<void> enough =
+        check_launches(fmt::format("{} of {}", text_of(key), name), launches)
+            .and_then(
+                [&] { return check_launches(fmt::format("{} of this result", text_of(key)), launches_now); })
+            .and_then([&] { return check_power(launches, launches_now, keys.size()); });
+    if (!enough) {
+      return enough;
+    }
   }
-  const double best_p = smallest_p(whole_launches(before), whole_launches(now));
-  if (best_p * static_cast<double>(checks.size()) >= k_significance) {
-    return failure(
-        fmt::format("--check: {} against {} launches cannot show a difference of one of {} rows; 10 of "
-                    "each can: --launches 10, over MPI --append FILE in each of 10 jobs",
-                    whole_launches(before), whole_launches(now), checks.size()));
-  }
-  const std::vector<double> adjusted = holm_adjusted(p_values);
-  for (std::size_t place = 0; place < checks.size(); ++place) {
-    checks[place].p_adjusted = adjusted[place];
-    checks[place].is_slower =
-        adjusted[place] < k_significance && checks[place].now_s > checks[place].before_s;
-  }
-  return checks.empty() ? Result<std::vector<BenchCheck>>(failure(
-                              "--check: the earlier result has none of these rows; time the same calls"))
-                        : Result<std::vector<BenchCheck>>(std::move(checks));
+  return keys.empty() ? failure("--check: this result has no rows") : Result<void>();
+}
+
+Result<std::vector<BenchCheck>> check_bench(const BenchRun& before, const BenchRun& now) {
+  return check_can_compare("the earlier result", before, now, 0).map([&] {
+    const std::map<BenchKey, std::vector<double>> earlier = medians_of(before);
+    const std::map<BenchKey, std::vector<double>> later = medians_of(now);
+    std::vector<BenchCheck> checks;
+    std::vector<double> p_values;
+    for (const BenchKey& key : compared_keys(now)) {
+      const double p = mann_whitney(earlier.at(key), later.at(key)).p;
+      checks.push_back(
+          {key, bench::quantile(earlier.at(key), 0.5), bench::quantile(later.at(key), 0.5), p, 1, false});
+      p_values.push_back(p);
+    }
+    const std::vector<double> adjusted = holm_adjusted(p_values);
+    for (std::size_t place = 0; place < checks.size(); ++place) {
+      checks[place].p_adjusted = adjusted[place];
+      checks[place].is_slower =
+          adjusted[place] < k_significance && checks[place].now_s > checks[place].before_s;
+    }
+    return checks;
+  });
 }
 
 }  // namespace commlens

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,18 @@ struct BenchCheck {
   double ratio() const { return now_s / before_s; }
 };
 
-/// Compares the rows that both results have, by the medians of their launches: samples of one launch are no
-/// independent measurements of another. A row is slower where p_adjusted < 0.01. Fails where a side has one
-/// launch, or so few that no difference could be found, and where they have no row in common.
+/// Compares the rows of `now` (of its plan, where it has one) with those of `before`, by the medians of their
+/// whole launches: samples of one launch are no independent measurements of another. A row is slower where
+/// p_adjusted < 0.01. Fails as check_can_compare().
 Result<std::vector<BenchCheck>> check_bench(const BenchRun& before, const BenchRun& now);
 
-/// Fails as check_bench would for too few launches.
-Result<void> check_launches(const std::string& what, std::int64_t launches);
+/// Whether check_bench() can say something once `now` has `more` launches. Fails where the two differ in what
+/// all their rows depend on, where `before` lacks a row, and where a row has so few launches that no
+/// difference could be found. `name`: the earlier result, for messages.
+Result<void> check_can_compare(const std::string& name, const BenchRun& before, const BenchRun& now,
+                               std::int64_t more);
+
+/// Fails where ranks, transport or the state of the buffers differ; `what`: "--append FILE".
+Result<void> check_comparable(const std::string& what, const BenchRun& earlier, const BenchRun& now);
 
 }  // namespace commlens

@@ -9,6 +9,7 @@
 #include "commlens/app/bench_document.hpp"
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/launcher.hpp"
+#include "commlens/app/train_transport.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/base/text.hpp"
 #include "commlens/bench/clock_sync.hpp"
@@ -30,6 +31,7 @@ bench::Measured measured_on(Communicator& world, const BenchRequest& request, co
   rounds.seed = seed;
   rounds.time = request.time;
   rounds.stop_requested = request.stop_requested;
+  rounds.clock = request.clock;
   std::function<void(const bench::Measured&)> has_more;
   if (progress != nullptr) {
     has_more = [&](const bench::Measured& so_far) {
@@ -56,6 +58,42 @@ std::uint64_t shared_seed(Communicator& world, std::uint64_t seed) {
              .output = {1},
              .peer = {0}});
   return static_cast<std::uint64_t>(shared);
+}
+
+/// Whether every machine has as many ranks as the launcher says that this one has. A launcher that says
+/// nothing counts as one machine, which has one clock.
+bool has_even_machines(Communicator& world) {
+  const std::int64_t own = local_ranks(world.size());
+  std::vector<std::int64_t> most_and_fewest = {own, -own};
+  world.run({.kind = CommKind::all_reduce,
+             .dtype = DType::int64,
+             .reduction = ReduceOp::max,
+             .input_buffer = most_and_fewest.data(),
+             .output_buffer = most_and_fewest.data(),
+             .input = {2},
+             .output = {2}});
+  const bool is_one_machine = bench::share_a_clock(world);
+  return most_and_fewest[0] == -most_and_fewest[1] && (most_and_fewest[0] < world.size() || is_one_machine);
+}
+
+BenchResult launched_over_mpi(Communicator& world, const BenchRequest& request, const BenchJob& job) {
+  BenchResult result;
+  result.reports = world.rank().value == 0;
+  const std::uint64_t seed = shared_seed(world, request.seed.value_or(any_seed()));
+  const bool is_oversubscribed = local_ranks(world.size()) > online_cores();
+  BenchRun run = job.run;
+  run.has_even_machines = has_even_machines(world);
+  if (!result.reports) {
+    result.run.was_stopped =
+        measured_on(world, request, job.plan, seed, is_oversubscribed, nullptr).was_stopped;
+    return result;
+  }
+  BenchProgress progress(request, std::move(run), bench::row_count(job.plan.measured));
+  progress.begin_launch();
+  const bench::Measured measured = measured_on(world, request, job.plan, seed, is_oversubscribed, &progress);
+  progress.end_launch(launch_of(job.plan, measured, seed, is_oversubscribed), measured.was_stopped);
+  result.run = progress.run();
+  return result;
 }
 
 }  // namespace
@@ -101,11 +139,11 @@ void BenchProgress::write(bool is_due) {
   }
 }
 
-Result<BenchResult> bench_on_threads(const BenchRequest& request, const BenchPlan& plan, BenchRun run) {
+Result<BenchResult> bench_on_threads(const BenchRequest& request, const BenchJob& job) {
   const std::uint64_t seed = request.seed.value_or(any_seed());
-  const bool is_oversubscribed = run.ranks > online_cores();
-  const std::int64_t ranks = run.ranks;
-  BenchProgress progress(request, std::move(run), bench::row_count(plan.measured));
+  const std::int64_t ranks = job.run.ranks;
+  const bool is_oversubscribed = ranks > online_cores();
+  BenchProgress progress(request, job.run, bench::row_count(job.plan.measured));
   for (std::int64_t launch = 0; launch < request.launches && !progress.run().was_stopped; ++launch) {
     const std::uint64_t own_seed = seed + static_cast<std::uint64_t>(launch);
     progress.begin_launch();
@@ -113,9 +151,9 @@ Result<BenchResult> bench_on_threads(const BenchRequest& request, const BenchPla
       const bool is_first = bare->rank().value == 0;
       const std::unique_ptr<Communicator> world = decorated(request, std::move(bare));
       const bench::Measured measured =
-          measured_on(*world, request, plan, own_seed, is_oversubscribed, is_first ? &progress : nullptr);
+          measured_on(*world, request, job.plan, own_seed, is_oversubscribed, is_first ? &progress : nullptr);
       if (is_first) {
-        progress.end_launch(launch_of(plan, measured, own_seed, is_oversubscribed), measured.was_stopped);
+        progress.end_launch(launch_of(job.plan, measured, own_seed, is_oversubscribed), measured.was_stopped);
       }
     });
   }
@@ -124,28 +162,22 @@ Result<BenchResult> bench_on_threads(const BenchRequest& request, const BenchPla
   return Result<BenchResult>(std::move(result));
 }
 
-Result<BenchResult> bench_over_mpi(const BenchRequest& request, const BenchPlan& plan, BenchRun run) {
+Result<BenchResult> bench_over_mpi(const BenchRequest& request, const Result<BenchJob>& job) {
   Result<std::unique_ptr<Communicator>> own = open_mpi_world(request.mpi);
   if (!own) {
     return tl::unexpected(own.error());
   }
   const std::unique_ptr<Communicator> world = decorated(request, std::move(*own));
   try {
-    BenchResult result;
-    result.reports = world->rank().value == 0;
-    const std::uint64_t seed = shared_seed(*world, request.seed.value_or(any_seed()));
-    const bool is_oversubscribed = local_ranks(world->size()) > online_cores();
-    if (!result.reports) {
-      result.run.was_stopped =
-          measured_on(*world, request, plan, seed, is_oversubscribed, nullptr).was_stopped;
-      return Result<BenchResult>(std::move(result));
-    }
-    BenchProgress progress(request, std::move(run), bench::row_count(plan.measured));
-    progress.begin_launch();
-    const bench::Measured measured = measured_on(*world, request, plan, seed, is_oversubscribed, &progress);
-    progress.end_launch(launch_of(plan, measured, seed, is_oversubscribed), measured.was_stopped);
-    result.run = progress.run();
-    return Result<BenchResult>(std::move(result));
+    return all_ready(*world, job ? Result<void>() : tl::unexpected(job.error())).map([&](bool all_are) {
+      if (all_are) {
+        return launched_over_mpi(*world, request, *job);
+      }
+      BenchResult refused;
+      refused.reports = false;
+      refused.was_refused = true;
+      return refused;
+    });
   } catch (const std::exception& error) {
     world->abort(error.what());  // the others would wait for this rank forever
     throw;

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "commlens/app/bench.hpp"
 #include "commlens/app/bench_launch.hpp"
 #include "commlens/base/result.hpp"
@@ -32,10 +34,17 @@ class BenchProgress {
   std::int64_t written_at_ns_ = 0;
 };
 
-/// Runs the launches of a plan on threads.
-Result<BenchResult> bench_on_threads(const BenchRequest& request, const BenchPlan& plan, BenchRun run);
-/// The one launch of an MPI job, on this process.
-Result<BenchResult> bench_over_mpi(const BenchRequest& request, const BenchPlan& plan, BenchRun run);
+/// What is to be measured, and what earlier jobs measured.
+struct BenchJob {
+  BenchPlan plan;
+  BenchRun run;                    // the launches that --append adds to
+  std::optional<BenchRun> before;  // what --check compares with
+};
+
+/// Runs the launches of a job on threads.
+Result<BenchResult> bench_on_threads(const BenchRequest& request, const BenchJob& job);
+/// The one launch of an MPI job, on this process; `job`: what it has prepared, or why it could not.
+Result<BenchResult> bench_over_mpi(const BenchRequest& request, const Result<BenchJob>& job);
 
 /// "sched_autogroup_enabled is 1 and …" where other sessions share the cores with this one; else empty.
 std::string shared_cores_warning();

@@ -3,10 +3,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commlens/app/bench.hpp"
 #include "commlens/app/bench_document.hpp"
@@ -170,8 +174,17 @@ std::int64_t osu_size(BenchOp op, const BenchKey& key) {
   return is_part ? key.bytes / std::max<std::int64_t>(key.group_size, 1) : key.bytes;
 }
 
-std::string_view osu_type(const std::string& dtype) {
-  return dtype == "fp32" ? "MPI_FLOAT" : dtype == "int32" ? "MPI_INT" : "MPI_CHAR";
+/// Element types by our name and by that of a format.
+using TypeNames = std::span<const std::pair<std::string_view, std::string_view>>;
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> k_osu_types = {
+    {{"fp32", "MPI_FLOAT"}, {"int32", "MPI_INT"}, {"int8", "MPI_CHAR"}, {"uint8", "MPI_CHAR"}}};
+
+/// Empty where the format has no such type.
+std::string_view type_in(TypeNames types, std::string_view dtype) {
+  const auto found =
+      std::find_if(types.begin(), types.end(), [&](const auto& each) { return each.first == dtype; });
+  return found == types.end() ? std::string_view() : found->second;
 }
 
 /// How nccl-tests calls a test, its reduction and its root.
@@ -191,19 +204,14 @@ constexpr std::array<NcclTest, 7> k_nccl_tests = {
      {BenchOp::reduce, "reduce_perf", "sum", "0"},
      {BenchOp::send, "sendrecv_perf", "none", "-1"}}};
 
-std::string nccl_type(const std::string& dtype) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> names = {{{"fp32", "float"},
-                                                                                   {"fp64", "double"},
-                                                                                   {"fp16", "half"},
-                                                                                   {"bf16", "bfloat16"},
-                                                                                   {"int32", "int32"},
-                                                                                   {"int64", "int64"},
-                                                                                   {"int8", "int8"},
-                                                                                   {"uint8", "uint8"}}};
-  const auto* const found =
-      std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.first == dtype; });
-  return found == names.end() ? "uint8" : std::string(found->second);
-}
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> k_nccl_types = {{{"fp32", "float"},
+                                                                                        {"fp64", "double"},
+                                                                                        {"fp16", "half"},
+                                                                                        {"bf16", "bfloat16"},
+                                                                                        {"int32", "int32"},
+                                                                                        {"int64", "int64"},
+                                                                                        {"int8", "int8"},
+                                                                                        {"uint8", "uint8"}}};
 
 /// Time, bandwidths and wrong elements of a placement.
 std::string nccl_figures(const BenchRow& row) {
@@ -218,11 +226,32 @@ std::string nccl_row(const NcclTest& test, const BenchRow& row) {
   const std::string none = fmt::format("{:>9} {:>7} {:>7} {:>6}", "N/A", "N/A", "N/A", "N/A");
   const std::string figures = nccl_figures(row);
   return fmt::format("{:>12} {:>13} {:>9} {:>7} {:>7} {} {}\n", row.key.bytes, row.key.bytes / width / parts,
-                     nccl_type(row.key.dtype), test.reduction, test.root, row.key.in_place ? none : figures,
-                     row.key.in_place ? figures : none);
+                     type_in(k_nccl_types, row.key.dtype), test.reduction, test.root,
+                     row.key.in_place ? none : figures, row.key.in_place ? figures : none);
+}
+
+bool is_printed(const BenchKey& key, BenchOp op, TypeNames types) {
+  return key.op == name_of(op) && key.group_size > 0 && !type_in(types, key.dtype).empty();
 }
 
 }  // namespace
+
+Result<void> check_printed_types(const std::string& format, const std::vector<BenchPlanRow>& rows) {
+  const TypeNames types = format == "osu"          ? TypeNames(k_osu_types)
+                          : format == "nccl-tests" ? TypeNames(k_nccl_types)
+                                                   : TypeNames();
+  for (const BenchPlanRow& row : rows) {
+    if (!types.empty() && type_in(types, row.key.dtype).empty()) {
+      std::vector<std::string_view> names;
+      for (const auto& [name, of_format] : types) {
+        names.push_back(name);
+      }
+      return failure(fmt::format("--format {}: has no name for {}, the type of {}; it has {}", format,
+                                 row.key.dtype, row.key.op, fmt::join(names, ", ")));
+    }
+  }
+  return {};
+}
 
 std::string rendered(const BenchResult& result, Format format, const TextStyle& style) {
   return in_format(
@@ -236,13 +265,13 @@ std::string osu_text(const BenchResult& result) {
   for (const OsuTest& test : k_osu_tests) {
     std::string last;
     for (const BenchRow& row : rows) {
-      if (row.key.op != name_of(test.op) || row.key.group_size == 0) {
+      if (!is_printed(row.key, test.op, k_osu_types)) {
         continue;
       }
       const std::string title = fmt::format(
           "\n# {} -n {} ({}, by commlens bench: P50 of last exit - first entry)\n# {}\n# Datatype: "
           "{}.\n# Size       Avg Latency(us)\n",
-          test.program, row.key.group_size, row.key.group, test.title, osu_type(row.key.dtype));
+          test.program, row.key.group_size, row.key.group, test.title, type_in(k_osu_types, row.key.dtype));
       text += title == last ? "" : title;
       last = title;
       text += fmt::format("{:<12} {:>14.2f}\n", osu_size(test.op, row.key), row.stats.p50_s * 1e6);
@@ -257,7 +286,7 @@ std::string nccl_tests_text(const BenchResult& result) {
   for (const NcclTest& test : k_nccl_tests) {
     std::int64_t ranks = 0;
     for (const BenchRow& row : rows) {
-      if (row.key.op != name_of(test.op) || row.key.group_size == 0) {
+      if (!is_printed(row.key, test.op, k_nccl_types)) {
         continue;
       }
       if (row.key.group_size != ranks) {
@@ -284,14 +313,16 @@ std::string sweep_csv(const BenchResult& result) {
   std::string text = "machine,library,op,ranks,nodes,ranks_per_node,dtype,bytes,time_us\n";
   const BenchRun& run = result.run;
   const std::int64_t per_machine = run.ranks_on_machine > 0 ? run.ranks_on_machine : run.ranks;
+  const bool is_of_messages = !run.messages.empty();  // which are timed one way each
   for (const BenchRow& row : combined_rows(run)) {
     const auto op = bench::bench_op_from(row.key.op);
     const CommKind kind = op ? bench::kind_of(*op) : CommKind::other;
     const bool has_time = kind != CommKind::other && kind != CommKind::barrier && row.key.group_size > 1 &&
-                          row.key.op == name_of(kind) && !row.key.in_place;
+                          row.key.op == name_of(kind) && (!row.key.in_place || is_of_messages);
     // On several machines it is not said which ranks of a smaller group share one.
     const bool has_place =
-        per_machine >= run.ranks || (row.key.group_size == run.ranks && run.ranks % per_machine == 0);
+        (run.has_even_machines && per_machine >= run.ranks) ||
+        (run.has_even_machines && row.key.group_size == run.ranks && run.ranks % per_machine == 0);
     if (!has_time || !has_place) {
       continue;
     }

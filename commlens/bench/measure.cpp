@@ -30,16 +30,6 @@ double messages_of(const PlannedRow& row) {
                                     : 1.0;
 }
 
-RowSamples divided(RowSamples samples, double by) {
-  samples.first_s /= by;
-  for (std::vector<double>* const times : {&samples.span_s, &samples.skew_s, &samples.local_s}) {
-    for (double& time : *times) {
-      time /= by;
-    }
-  }
-  return samples;
-}
-
 /// What a rank's arena must hold for each row; `bytes_of` a call.
 template <typename BytesOf>
 Bytes largest_row_of(const MeasurePlan& plan, const BytesOf& bytes_of) {
@@ -191,9 +181,13 @@ Measured measured(const MeasurePlan& plan, const RoundResult& rounds) {
   result.rows.resize(plan.rows.size());
   std::size_t place = 0;
   for (std::size_t row = 0; row < plan.rows.size(); ++row) {
-    result.rows[row].one = divided(rounds.rows.at(place++), messages_of(plan.rows[row]));
+    result.rows[row].one = rounds.rows.at(place++);
+    result.rows[row].messages = messages_of(plan.rows[row]);
     if (const std::int64_t chained = chained_calls(plan.rows[row]); chained > 0) {
-      result.rows[row].back_to_back = divided(rounds.rows.at(place++), static_cast<double>(chained));
+      result.rows[row].back_to_back_s = rounds.rows.at(place++).span_s;
+      for (double& time : result.rows[row].back_to_back_s) {
+        time /= static_cast<double>(chained);
+      }
     }
   }
   result.clock_error_s = rounds.clock_error_s;
@@ -222,10 +216,10 @@ std::int64_t row_count(const MeasurePlan& plan) {
 Measured measure(Communicator& world, const MeasurePlan& plan, const RoundOptions& rounds,
                  const std::function<void(const Measured&)>& has_more) {
   RankRows rows(world, plan);
-  if (plan.verifies) {
-    rows.verify(0);
-  }
   RoundOptions options = rounds;
+  if (plan.verifies) {
+    options.after_first = [&] { rows.verify(0); };
+  }
   if (has_more) {
     options.has_more = [&](const RoundResult& so_far) { has_more(measured(plan, so_far)); };
   }

@@ -26,15 +26,16 @@ struct MeasurePlan {
   std::vector<GroupSet> groups;
   std::vector<PlannedRow> rows;
   bool is_cold = false;   // buffers have left the caches
-  bool verifies = false;  // results are compared before and after, untimed
+  bool verifies = false;  // results are compared after the first calls and at the end, untimed
   Bytes cache;            // the last-level cache of a machine
   std::int64_t ranks_on_machine = 1;
 };
 
 /// One row's measurement, on the world's first rank.
 struct MeasuredRow {
-  RowSamples one;           // a call; its times are those of one message, whatever the op counts
-  RowSamples back_to_back;  // per call of several in a row; no samples where that is not measured
+  RowSamples one;                      // of a call, which some ops make of several messages
+  double messages = 1;                 // of a sample: 2 of ping_pong
+  std::vector<double> back_to_back_s;  // per call of several in a row; empty where that is not measured
   std::int64_t wrong_elements = 0;
   std::string wrong;  // the first of them: "element 5 of rank 3"; empty: none, or not verified
 };

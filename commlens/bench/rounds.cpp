@@ -100,6 +100,9 @@ class Rounds {
       }
       exchange();
       batch = decide(batch, monotonic_ns() - began);
+      if (result_.rounds == 1 && options_.after_first) {
+        options_.after_first();
+      }
     }
     return std::move(result_);
   }
@@ -107,9 +110,13 @@ class Rounds {
  private:
   std::int64_t now() const { return options_.clock ? options_.clock() : monotonic_ns(); }
 
+  bool is_first_round() const { return result_.rounds == 0; }
+
   void make_round() {
     std::vector<std::size_t> order = active_;
-    shuffle(order, random_);
+    if (!is_first_round()) {
+      shuffle(order, random_);
+    }
     for (const std::size_t row : order) {
       make_sample(row);
     }
@@ -120,7 +127,7 @@ class Rounds {
     const TimedRow& timed = rows_[row];
     Stamps stamps{.row = row, .round = result_.rounds};
     const std::int64_t began = monotonic_ns();
-    if (timed.prepare) {
+    if (timed.prepare && !is_first_round()) {  // it may make the call
       timed.prepare();
     }
     const std::int64_t switches = involuntary_switches();

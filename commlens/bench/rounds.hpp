@@ -15,7 +15,7 @@ struct TimedRow {
   std::string name;  // for error messages
   std::function<void()>
       call;  // makes this rank's part of one call (or of several, in flight at once) and waits
-  std::function<void()> prepare = {};  // before the barrier of each sample; may be empty
+  std::function<void()> prepare = {};  // before the barrier of each sample but the first; may be empty
 };
 
 /// The samples of one row on the world's first rank, in round order; empty on the others. Seconds.
@@ -46,14 +46,15 @@ struct RoundOptions {
   std::function<bool()> stop_requested;  // asked on rank 0 between rounds; may be empty
   /// Called on rank 0 several times a second with what there is; may be empty.
   std::function<void(const RoundResult&)> has_more;
+  std::function<void()> after_first;    // called on every rank after the first calls; may be empty
   std::function<std::int64_t()> clock;  // of this rank, ns; empty: the monotonic clock of its machine
 };
 
 /// Times rows in rounds: each round makes every row that is not settled once, in an order shuffled anew from
-/// the seed, with a barrier of the world before each row. A row's first call is no sample. A row ends when
-/// its median is settled, or its `time` is over (then perhaps after fewer than `least_rounds`). Collective
-/// over `world`, which the ranks also exchange their times with, between rounds. Source of the method:
-/// docs/benchmarking.md.
+/// the seed, with a barrier of the world before each row. The first round, in the order of the rows, has
+/// their first calls, which are no samples. A row ends when its median is settled, or its `time` is over
+/// (then perhaps after fewer than `least_rounds`). Collective over `world`, which the ranks also exchange
+/// their times with, between rounds. Source of the method: docs/benchmarking.md.
 RoundResult timed_rounds(Communicator& world, const std::vector<TimedRow>& rows, const RoundOptions& options);
 
 }  // namespace commlens::bench

@@ -82,7 +82,7 @@ TEST(Rounds, AreShuffledAnewByTheSeed) {
     EXPECT_EQ(round, "abc");
   }
   std::sort(rounds.begin(), rounds.end());
-  // Of 21 rounds, each of the 6 orders is missing with probability 0.022.
+  // Of 20 shuffled rounds, each of the 6 orders is missing with probability 0.026.
   EXPECT_GE(std::unique(rounds.begin(), rounds.end()) - rounds.begin(), 4);
 }
 

@@ -105,6 +105,18 @@ std::vector<RowFlag> flags_of(const RowSamples& samples, std::span<const double>
   return flags;
 }
 
+/// Those of one message where a sample has several.
+void divide_times(RowStats& stats, double messages) {
+  for (double* const time : {&stats.p50_s, &stats.min_s, &stats.mean_s}) {
+    *time /= messages;
+  }
+  for (std::optional<double>* const time : {&stats.low_s, &stats.high_s, &stats.p95_s, &stats.p99_s}) {
+    if (*time) {
+      **time /= messages;
+    }
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(RowFlag flag) {
@@ -147,6 +159,7 @@ RowStats stats_of(const RowSamples& samples, const RowSurroundings& surroundings
   if (is_local) {
     stats.flags.push_back(RowFlag::local_clock);
   }
+  divide_times(stats, surroundings.messages);  // last: the clock's error and the skew are of whole samples
   return stats;
 }
 

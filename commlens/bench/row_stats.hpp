@@ -38,10 +38,11 @@ struct RowStats {
   std::vector<RowFlag> flags;
 };
 
-/// What all rows of a launch have in common.
+/// What a row is measured with.
 struct RowSurroundings {
   double clock_error_s = 0;
   bool is_oversubscribed = false;
+  double messages = 1;  // of a sample: figures are of one, but for the skew and the first call
 };
 
 /// The figures of a row that has samples.

@@ -133,5 +133,19 @@ TEST(RowStats, LackWhatSoFewSamplesCannotSay) {
   EXPECT_FALSE(stats.p99_s);
 }
 
+// A window of 64 messages takes 64 s; its ranks enter 7 s apart, and the clocks are 6.3 s apart.
+TEST(RowStats, OfSeveralMessagesDivideTheirTimesAlone) {
+  RowSamples samples = samples_of(std::vector<double>(30, 64.0));
+  samples.skew_s.assign(30, 7);
+  samples.first_s = 128;
+  const RowStats stats = stats_of(samples, {.clock_error_s = 6.3, .messages = 64});
+  EXPECT_EQ(stats.p50_s, 1.0);
+  EXPECT_EQ(stats.low_s, 1.0);
+  EXPECT_EQ(stats.p95_s, 1.0);
+  EXPECT_EQ(stats.skew_s, 7.0);
+  EXPECT_EQ(stats.first_s, 128.0);
+  EXPECT_EQ(stats.flags, (std::vector{RowFlag::skewed}));
+}
+
 }  // namespace
 }  // namespace commlens::bench

@@ -44,6 +44,9 @@ struct BenchFlags {
 /// The request; --ranks and --dtype are layout flags, which mean the job's own without --messages.
 Result<BenchRequest> bench_request_of(const BenchFlags& flags) {
   BenchRequest request = flags.request;
+  request.printed_as = flags.output.format == "osu" || flags.output.format == "nccl-tests"
+                           ? flags.output.format
+                           : std::string();
   request.transport = flags.transport == "mpi"    ? Transport::mpi
                       : flags.transport == "nccl" ? Transport::nccl
                                                   : Transport::threads;
@@ -90,8 +93,8 @@ ExitCode code_of(const BenchResult& result) {
                                                                                : ExitCode::done;
 }
 
-/// Fails where results could not be written, or used, before anything is timed.
-Result<void> check_bench_files(const BenchFlags& flags) {
+/// Fails where flags do not go together.
+Result<void> check_bench_flags(const BenchFlags& flags) {
   if (!flags.fit.empty() && flags.machine.empty()) {
     return failure("--fit: name the machine to start from with --machine NAME|FILE");
   }
@@ -101,7 +104,12 @@ Result<void> check_bench_files(const BenchFlags& flags) {
   if ((!flags.sweep.empty() || !flags.fit.empty()) && flags.transport != "mpi") {
     return failure("--sweep and --fit are for times of libraries, not of threads; --transport mpi");
   }
-  const std::vector<std::string> inputs = {flags.request.check, flags.machine};
+  return {};
+}
+
+/// Fails where results could not be written.
+Result<void> check_bench_files(const BenchFlags& flags) {
+  const std::vector<std::string> inputs = {flags.request.check, flags.machine, flags.request.append};
   for (const auto& [flag, file] :
        {std::pair("-o", flags.output.file), {"--sweep", flags.sweep}, {"--fit", flags.fit}}) {
     if (file.empty() || file == "-") {
@@ -147,20 +155,18 @@ Result<ExitCode> bench_verb(Console& terminal, const BenchFlags& flags) {
   // Under a launcher, a terminal is the launcher's; it may pass our lines on to anything.
   Console plain{terminal.out, terminal.err, {}, false};
   Console& console = flags.transport == "mpi" ? plain : terminal;
-  Result<BenchRequest> request = check_bench_files(flags).and_then([&] { return bench_request_of(flags); });
-  const bool is_first = flags.transport != "mpi" || rank_of_process() == 0;
-  const StopSignals signals(false);
-  const Result<BenchResult> result = request.and_then([&](BenchRequest& asked) {
-    asked.stop_requested = &StopSignals::came;
-    asked.events = is_first ? events_of(console) : Events();
-    return bench_calls(asked);
-  });
-  if (!result && !is_first) {
-    return ExitCode::bad_input;  // the first rank says why
+  const bool is_said_elsewhere = flags.transport == "mpi" && rank_of_process() > 0;
+  Result<BenchRequest> request = check_bench_flags(flags).and_then([&] { return bench_request_of(flags); });
+  if (!request) {
+    return is_said_elsewhere ? Result<ExitCode>(ExitCode::bad_input) : tl::unexpected(request.error());
   }
-  return result.and_then([&](const BenchResult& found) -> Result<ExitCode> {
+  const StopSignals signals(false);
+  request->stop_requested = &StopSignals::came;
+  request->events = is_said_elsewhere ? Events() : events_of(console);
+  request->check_places = [&flags] { return check_bench_files(flags); };
+  return bench_calls(*request).and_then([&](const BenchResult& found) -> Result<ExitCode> {
     if (!found.reports) {
-      return code_of(found);
+      return found.was_refused ? ExitCode::bad_input : code_of(found);
     }
     write_result(console, flags.output, bench_output(flags, found, style_for(console, flags.output)));
     return fit_machine(console, flags, found).map([&] { return code_of(found); });

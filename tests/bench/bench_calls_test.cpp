@@ -1,23 +1,24 @@
 // The verb's function: groups at once, verification, comparison of launches, formats that our importers read.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "commlens/app/bench.hpp"
-#include "commlens/app/bench_document.hpp"
+#include "commlens/app/bench_reader.hpp"
 #include "commlens/base/test_support.hpp"
-#include "commlens/bench/clock_sync.hpp"
 #include "commlens/comm/volume.hpp"
 #include "commlens/formats/import_any.hpp"
 #include "tests/bench/fault_transport.hpp"
@@ -126,60 +127,93 @@ TEST(BenchCalls, RefuseWhatCannotBe) {
   EXPECT_NE(error_of(mpi).find("--append FILE"), std::string::npos);
 }
 
-/// When a rank's call was in flight.
-struct InFlight {
-  std::int64_t from_ns = 0;
-  std::int64_t to_ns = 0;
+/// Calls of 8 ranks in pairs (tp), and in groups of 4 (dp), that each rank has issued.
+struct IssuedCalls {
+  std::array<std::atomic<std::int64_t>, 8> tp{};
+  std::array<std::atomic<std::int64_t>, 8> dp{};
+  std::atomic<bool> gave_up = false;
 };
 
+/// Waits until the partner has issued as many calls of dp as this rank has of tp, and one more.
+void wait_for_partner(IssuedCalls& calls, std::size_t rank) {
+  const std::int64_t needed = calls.tp.at(rank) + 1;
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (calls.dp.at(rank - 1) < needed && !calls.gave_up) {
+    calls.gave_up = std::chrono::steady_clock::now() > until;
+    std::this_thread::yield();
+  }
+}
+
+// The second rank of each pair enters its tp call when the first one has issued its dp call, which it cannot
+// where the dp call follows the end of the tp call.
 TEST(BenchGroups, OfTwoAxesAreInFlightAtOnce) {
-  std::mutex mutex;
-  std::map<std::thread::id, std::vector<InFlight>> calls;
+  IssuedCalls calls;
   BenchRequest request = quick({"all_reduce"}, "1M");
   request.ranks = 8;
   request.mesh = "dp=4,tp=2";
   request.groups = "tp+dp";
-  request.time = 200ms;
   request.decorate = [&](std::unique_ptr<Communicator> world) {
+    const auto rank = static_cast<std::size_t>(world->rank().value);
     faults::Faults faults;
-    faults.before = [&](CommCall& call) {
-      if (call.dtype == DType::fp32) {
-        const std::scoped_lock lock(mutex);
-        calls[std::this_thread::get_id()].push_back({bench::monotonic_ns(), 0});
+    faults.issuing = [&calls, rank](std::int64_t ranks, const CommCall& call) {
+      if (call.dtype == DType::fp32 && ranks == 2 && rank % 2 == 1) {
+        wait_for_partner(calls, rank);
       }
     };
-    faults.after = [&](const CommCall& call, auto, auto) {
+    faults.issued = [&calls, rank](std::int64_t ranks, const CommCall& call) {
       if (call.dtype == DType::fp32) {
-        const std::scoped_lock lock(mutex);
-        std::vector<InFlight>& own = calls[std::this_thread::get_id()];
-        const auto open =
-            std::find_if(own.begin(), own.end(), [](const InFlight& each) { return each.to_ns == 0; });
-        open->to_ns = bench::monotonic_ns();
+        ++(ranks == 2 ? calls.tp : calls.dp).at(rank);
       }
     };
     return faults::faulty(std::move(world), faults);
   };
-  const BenchResult result = result_of(request);
-  ASSERT_EQ(combined_rows(result.run).size(), 1U);
-  ASSERT_EQ(calls.size(), 8U);
-  for (const auto& [rank, own] : calls) {
-    ASSERT_EQ(own.size() % 2, 0U);
-    for (std::size_t at = 0; at < own.size(); at += 2) {
-      EXPECT_LT(own[at + 1].from_ns, own[at].to_ns)
-          << "the second call is issued while the first is in flight";
-    }
-  }
+  EXPECT_EQ(combined_rows(result_of(request).run).size(), 1U);
+  EXPECT_FALSE(calls.gave_up) << "the dp call is issued when the tp call is complete";
+  EXPECT_GT(calls.tp[0], 0);
+  EXPECT_EQ(calls.tp[0], calls.dp[0]);
 }
 
-TEST(BenchGroups, OfTwoAxesTakeNoLessTimeThanEachAlone) {
-  BenchRequest request = quick({"all_reduce"}, "1M");
+thread_local std::int64_t planted_now_ns = 0;  // the clock of the rank whose thread it is
+
+/// Times of calls are what `takes` says, in nanoseconds: the clocks of all ranks go on by it with each call,
+/// and stand otherwise.
+void plant_times(BenchRequest& request,
+                 const std::function<std::int64_t(std::int64_t ranks, const CommCall&)>& takes) {
+  request.clock = [] { return planted_now_ns; };
+  request.time = 10s;  // rows end when they are settled
+  request.decorate = [takes](std::unique_ptr<Communicator> world) {
+    planted_now_ns = 0;
+    faults::Faults faults;
+    faults.waited = [takes](std::int64_t ranks, const CommCall& call) {
+      planted_now_ns += call.dtype == DType::fp32 ? takes(ranks, call) : 0;
+    };
+    return faults::faulty(std::move(world), faults);
+  };
+}
+
+TEST(BenchRows, HaveTheTimeOfTheVeryFirstCallApart) {
+  BenchRequest request = quick({"all_reduce"}, "8");
+  request.verifies = true;
+  plant_times(request,
+              [](std::int64_t, const CommCall&) { return planted_now_ns == 0 ? 1'000'000 : 100'000; });
+  const std::vector<BenchRow> rows = combined_rows(result_of(request).run);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_DOUBLE_EQ(rows[0].stats.first_s, 1e-3);
+  EXPECT_DOUBLE_EQ(rows[0].stats.p50_s, 1e-4);
+  EXPECT_DOUBLE_EQ(*rows[0].back_to_back_s, 1e-4);
+}
+
+TEST(BenchGroups, OfTwoAxesTakeTheTimeOfBothCalls) {
+  BenchRequest request = quick({"all_reduce"}, "64K");
   request.ranks = 8;
   request.mesh = "dp=4,tp=2";
   request.groups = "tp,dp,tp+dp";
-  request.time = 500ms;
+  plant_times(request, [](std::int64_t ranks, const CommCall&) { return ranks == 2 ? 100'000 : 300'000; });
   const std::vector<BenchRow> rows = combined_rows(result_of(request).run);
   ASSERT_EQ(rows.size(), 3U);
-  EXPECT_GE(rows[2].stats.p50_s, std::max(rows[0].stats.p50_s, rows[1].stats.p50_s));
+  EXPECT_DOUBLE_EQ(rows[0].stats.p50_s, 1e-4);
+  EXPECT_DOUBLE_EQ(rows[1].stats.p50_s, 3e-4);
+  EXPECT_DOUBLE_EQ(rows[2].stats.p50_s, 4e-4);
 }
 
 TEST(BenchVerification, CountsWrongElementsOfTheRow) {
@@ -230,6 +264,66 @@ TEST(BenchDocument, KeepsTheLaunchesThatAreThere) {
             std::string::npos);
 }
 
+/// A result with one launch of one row, and what an edit makes of it.
+std::string edited_result(const std::function<void(nlohmann::json& document, nlohmann::json& row)>& edit) {
+  nlohmann::json document = nlohmann::json::parse(R"({"schema": "commlens.bench/1", "transport": "threads",
+    "rank_count": 2, "cache": "hot", "launches": [{"seed": 1, "clock_error_ns": 0, "partial": false, "rows": [{
+    "op": "all_reduce", "dtype": "fp32", "axis": "world", "group_size": 2, "message_bytes": 8,
+    "in_place": false, "samples": 30, "p50_ns": 100, "p50_low_ns": 90, "p50_high_ns": 110, "shortest_ns": 80,
+    "mean_ns": 100, "p95_ns": null, "p99_ns": null, "entry_skew_ns": 1, "back_to_back_ns": 50,
+    "first_call_ns": 1000, "wrong_elements": null, "sample_flags": []}]}]})");
+  edit(document, document["launches"][0]["rows"][0]);
+  return document.dump();
+}
+
+std::string refusal_of(const std::function<void(nlohmann::json& document, nlohmann::json& row)>& edit) {
+  const Result<BenchRun> run = parse_bench("base.json", edited_result(edit));
+  return run ? "" : run.error().message;
+}
+
+TEST(BenchDocument, SaysWhereItIsDamaged) {
+  using Json = nlohmann::json;
+  EXPECT_EQ(refusal_of([](Json&, Json&) {}), "");
+  const std::string none = "base.json: is no result of bench; write one with --json";
+  EXPECT_EQ(refusal_of([](Json& document, Json&) { document["schema"] = 1; }), none);
+  EXPECT_EQ(parse_bench("base.json", "[").error().message, none);
+  const auto damaged = [](const std::string& what) {
+    return "base.json: is damaged: " + what + "; measure again, into another file";
+  };
+  for (const Json& time : {Json(), Json(0), Json(-5), Json(1e300), Json("100")}) {
+    EXPECT_NE(
+        refusal_of([&](Json&, Json& row) { row["p50_ns"] = time; }).find("launch 1, row 1: p50_ns is no"),
+        std::string::npos)
+        << time;
+  }
+  EXPECT_EQ(refusal_of([](Json&, Json& row) { row["mean_ns"] = -1e300; }),
+            damaged("launch 1, row 1: mean_ns is no time in nanoseconds"));
+  EXPECT_EQ(refusal_of([](Json&, Json& row) { row["samples"] = 0.5; }),
+            damaged("launch 1, row 1: samples is no whole number from 1 on"));
+  EXPECT_EQ(refusal_of([](Json&, Json& row) { row["message_bytes"] = -8; }),
+            damaged("launch 1, row 1: message_bytes is no whole number from 0 on"));
+  EXPECT_EQ(
+      refusal_of([](Json& document, Json& row) { document["launches"][0]["rows"].push_back(Json(row)); }),
+      damaged("launch 1, row 2 is of the same calls as an earlier one"));
+  EXPECT_EQ(refusal_of([](Json& document, Json&) { document["launches"][0]["rows"] = 7; }),
+            damaged("launch 1: rows is no list"));
+  EXPECT_EQ(refusal_of([](Json& document, Json&) { document["launches"].push_back(1); }),
+            damaged("launch 2 is no object"));
+  EXPECT_EQ(refusal_of([](Json& document, Json&) { document["cache"] = "warm"; }),
+            damaged("cache is neither \"hot\" nor \"cold\""));
+}
+
+TEST(BenchDocument, IsNotReplacedByWhatIsComparedWithIt) {
+  const ScratchDirectory directory;
+  BenchRequest request = quick({"all_reduce"}, "8");
+  request.check = directory.write("base.json", edited_result([](nlohmann::json&, nlohmann::json&) {}));
+  request.append = request.check;
+  EXPECT_NE(error_of(request).find("--append"), std::string::npos);
+  request.json = std::exchange(request.append, "");
+  EXPECT_NE(error_of(request).find("--json"), std::string::npos);
+  EXPECT_TRUE(read_bench(request.check)) << "it is as it was";
+}
+
 TEST(BenchDocument, IsPartialWhenItWasStopped) {
   BenchRequest request = quick({"all_reduce"}, "8");
   request.time = 60s;
@@ -242,38 +336,37 @@ TEST(BenchDocument, IsPartialWhenItWasStopped) {
   EXPECT_GE(json.at("rows").at(0).at("samples"), 1);
 }
 
-/// A transport whose calls take 300 µs, those of one op longer.
-BenchRequest delayed_calls(std::chrono::microseconds all_reduce) {
+/// Ten launches, of whose calls all_reduce takes so long and the others 300 µs, each launch up to 4 % longer.
+BenchRequest planted_launches(std::int64_t all_reduce_ns) {
   BenchRequest request = quick({"all_reduce", "all_gather", "broadcast"}, "8");
-  request.time = 10ms;
   request.launches = 10;
-  request.decorate = [all_reduce](std::unique_ptr<Communicator> world) {
-    faults::Faults faults;
-    if (world->rank().value == 0) {
-      faults.after = [all_reduce](const CommCall& call, auto, auto) {
-        if (call.dtype == DType::fp32) {
-          faults::spin(call.kind == CommKind::all_reduce ? all_reduce : 300us);
-        }
-      };
-    }
-    return faults::faulty(std::move(world), faults);
+  const auto launch = std::make_shared<std::atomic<std::int64_t>>(-1);
+  plant_times(request, [=](std::int64_t, const CommCall& call) {
+    const std::int64_t time = call.kind == CommKind::all_reduce ? all_reduce_ns : 300'000;
+    return time + time * (*launch * 7 % 10) * 4 / 1000;
+  });
+  request.decorate = [launch, planted = request.decorate](std::unique_ptr<Communicator> world) {
+    *launch += world->rank().value == 0 ? 1 : 0;
+    world->barrier();  // the launch is the same for all ranks
+    return planted(std::move(world));
   };
   return request;
 }
 
-// Twice as long, which is more than others who use the machine do to medians; regression_test.cpp has 15 %.
-TEST(BenchCheck, OfRealLaunchesFindsTheOpThatIsSlowerAndNoOther) {
+TEST(BenchCheck, OfLaunchesFindsTheOpThatIs15PercentSlowerAndNoOther) {
   const ScratchDirectory directory;
-  BenchRequest before = delayed_calls(300us);
+  BenchRequest before = planted_launches(300'000);
   before.json = directory.path("base.json");
   result_of(before);
-  BenchRequest after = delayed_calls(600us);
+  BenchRequest after = planted_launches(345'000);
   after.check = before.json;
   const BenchResult result = result_of(after);
   EXPECT_TRUE(result.is_slower());
   ASSERT_EQ(result.checked.size(), 3U);
   for (const BenchCheck& check : result.checked) {
-    EXPECT_EQ(check.is_slower, check.key.op == "all_reduce") << check.key.op << " " << check.ratio();
+    const bool is_planted = check.key.op == "all_reduce";
+    EXPECT_EQ(check.is_slower, is_planted) << check.key.op << " " << check.ratio();
+    EXPECT_NEAR(check.ratio(), is_planted ? 1.15 : 1, 1e-4) << check.key.op;
   }
 }
 
@@ -310,6 +403,48 @@ TEST(BenchFormats, OfOsuAndNcclTestsAreReadBack) {
       EXPECT_NEAR(found->second, row.stats.p50_s * 1e6, 0.011) << row.key.op;
     }
   }
+}
+
+TEST(BenchFormats, RefuseTypesThatTheyLack) {
+  for (const auto& [format, type] : {std::pair("osu", "bf16"),
+                                     {"osu", "fp64"},
+                                     {"osu", "int64"},
+                                     {"nccl-tests", "int16"},
+                                     {"nccl-tests", "fp8"}}) {
+    BenchRequest request = quick({"all_gather"}, "64");
+    request.dtypes = type;
+    request.printed_as = format;
+    const std::string named = std::string("--format ") + format + ": has no name for " + type;
+    EXPECT_EQ(error_of(request).substr(0, named.size()), named);
+  }
+  BenchRequest request = quick({"all_gather"}, "64");
+  request.dtypes = "bf16";
+  request.printed_as = "nccl-tests";
+  EXPECT_NE(nccl_tests_text(result_of(request)).find(" bfloat16 "), std::string::npos);
+}
+
+/// The lines of a sweep of 8 ranks, with rows of all of them and of pairs, without the head.
+std::string sweep_of(std::int64_t ranks_on_machine, bool has_even_machines) {
+  BenchResult result;
+  result.run.ranks = 8;
+  result.run.ranks_on_machine = ranks_on_machine;
+  result.run.has_even_machines = has_even_machines;
+  result.run.launches.resize(1);
+  for (const std::int64_t ranks : {8, 2}) {
+    BenchLaunchRow& row = result.run.launches[0].rows.emplace_back();
+    row.key = {"all_reduce", "fp32", ranks == 8 ? "world" : "tp", ranks, 1024, false};
+    row.stats.p50_s = 5e-6;
+  }
+  const std::string text = sweep_csv(result);
+  return text.substr(text.find('\n') + 1);
+}
+
+TEST(BenchSweep, HasTimesWhoseMachinesAreKnown) {
+  EXPECT_EQ(sweep_of(8, true),
+            ",mpi,all_reduce,8,1,8,fp32,1024,5.0000\n,mpi,all_reduce,2,1,2,fp32,1024,5.0000\n");
+  EXPECT_EQ(sweep_of(4, true), ",mpi,all_reduce,8,2,4,fp32,1024,5.0000\n") << "a pair may be of two machines";
+  EXPECT_EQ(sweep_of(4, false), "");
+  EXPECT_EQ(sweep_of(8, false), "");
 }
 
 }  // namespace

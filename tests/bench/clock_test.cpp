@@ -1,14 +1,15 @@
-// What a benchmark's time is of: a transport that delays a rank by a known time says so.
-#include <algorithm>
+// What a benchmark's time is of: a transport that delays a rank by a known time, on a clock that else stands,
+// says so.
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "commlens/bench/measure.hpp"
-#include "commlens/bench/median.hpp"
 #include "commlens/transport/thread_ranks.hpp"
 #include "tests/bench/fault_transport.hpp"
 
@@ -17,18 +18,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto k_delay = 2ms;
-constexpr double k_delay_s = 0.002;
-constexpr double k_delay_and_5_percent_s = 0.0021;
+constexpr std::int64_t k_delay_ns = 2'000'000;
+
+/// A clock of both ranks that stands but for the delays of the second one.
+struct PlantedClock {
+  std::atomic<std::int64_t> now_ns = 0;
+  std::atomic<std::int64_t> entered = 0;  // calls that the first rank has entered
+};
 
 /// Samples of all_reduce of 8 bytes on two ranks, of which the second has the faults.
-bench::RowSamples samples_with(const faults::Faults& faults) {
-  const bench::RoundOptions rounds{.least_rounds = 31, .most_rounds = 31, .time = 1min, .settled = 0};
+bench::RowSamples samples_with(PlantedClock& clock, const faults::Faults& faults) {
+  bench::RoundOptions rounds{.least_rounds = 31, .most_rounds = 31, .time = 10min, .settled = 0};
+  rounds.clock = [&] { return clock.now_ns.load(); };
   bench::RowSamples samples;
   run_thread_ranks(2, [&](std::unique_ptr<Communicator> world) {
-    const bool is_faulty = world->rank().value == 1;
-    const std::unique_ptr<Communicator> used =
-        is_faulty ? faults::faulty(std::move(world), faults) : std::move(world);
+    const bool is_first = world->rank().value == 0;
+    faults::Faults counts;
+    counts.issuing = [&](std::int64_t, const CommCall& call) { clock.entered += call.dtype == DType::fp32; };
+    const std::unique_ptr<Communicator> used = faults::faulty(std::move(world), is_first ? counts : faults);
     const std::array<float, 2> input{};
     std::array<float, 2> output{};
     const auto call = [&] {
@@ -40,36 +47,41 @@ bench::RowSamples samples_with(const faults::Faults& faults) {
                  .output = {2}});
     };
     const bench::RoundResult result = timed_rounds(*used, {{"all_reduce", call}}, rounds);
-    if (!is_faulty) {
+    if (is_first) {
       samples = result.rows.at(0);
     }
   });
+  EXPECT_EQ(samples.span_s.size(), 31U);
   return samples;
 }
 
-double median(const std::vector<double>& values) { return bench::quantile(values, 0.5); }
-
-/// The least of the values that have the delay: what it adds where nothing else held a core.
-double least_delayed(std::vector<double> values) {
-  std::erase_if(values, [](double value) { return value < 0.95 * k_delay_s; });
-  return values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+void expect_all(const std::vector<double>& times, double expected_s) {
+  for (const double time : times) {
+    EXPECT_NEAR(time, expected_s, 1e-12);
+  }
 }
 
 TEST(BenchClock, CountsALateEntryAsTimeAndAsSkew) {
-  const bench::RowSamples samples = samples_with({.after_barrier = [] { faults::spin(k_delay); }});
-  EXPECT_GE(median(samples.span_s), 0.95 * k_delay_s);
-  EXPECT_LE(least_delayed(samples.span_s), k_delay_and_5_percent_s);
-  EXPECT_GE(median(samples.skew_s), 0.95 * k_delay_s);
-  EXPECT_LE(least_delayed(samples.skew_s), k_delay_and_5_percent_s);
-  EXPECT_GE(median(samples.local_s), 0.95 * k_delay_s) << "the other rank waits";
+  PlantedClock clock;
+  std::int64_t late = 0;
+  const bench::RowSamples samples = samples_with(clock, {.after_barrier = [&] {
+                                                   for (++late; clock.entered < late;) {
+                                                     std::this_thread::yield();
+                                                   }
+                                                   clock.now_ns += k_delay_ns;
+                                                 }});
+  expect_all(samples.span_s, 0.002);
+  expect_all(samples.skew_s, 0.002);
+  expect_all(samples.local_s, 0.002);  // the other rank waits
 }
 
 TEST(BenchClock, CountsALateExitAsTime) {
-  const bench::RowSamples samples =
-      samples_with({.after = [](const CommCall&, auto, auto) { faults::spin(k_delay); }});
-  EXPECT_GE(median(samples.span_s), 0.95 * k_delay_s);
-  EXPECT_LE(least_delayed(samples.span_s), k_delay_and_5_percent_s);
-  EXPECT_LE(*std::min_element(samples.skew_s.begin(), samples.skew_s.end()), 0.05 * k_delay_s);
+  PlantedClock clock;
+  const bench::RowSamples samples = samples_with(clock, {.waited = [&](std::int64_t, const CommCall& call) {
+                                                   clock.now_ns += call.dtype == DType::fp32 ? k_delay_ns : 0;
+                                                 }});
+  expect_all(samples.span_s, 0.002);
+  expect_all(samples.skew_s, 0);
 }
 
 // Where ranks leave the barrier one after the other, the local time of the first is next to nothing.

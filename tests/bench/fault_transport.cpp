@@ -48,13 +48,24 @@ class FaultyCommunicator final : public Communicator {
     if (faults_.before) {
       faults_.before(call);
     }
-    if (!faults_.after) {
-      return communicator_->start(call);
+    if (faults_.issuing) {
+      faults_.issuing(size(), call);
     }
     const std::span<std::byte> output = output_of(call);
-    const std::vector<std::byte> earlier(output.begin(), output.end());
-    return std::make_unique<FaultyWork>(
-        communicator_->start(call), [this, call, output, earlier] { faults_.after(call, output, earlier); });
+    const std::vector<std::byte> earlier =
+        faults_.after ? std::vector(output.begin(), output.end()) : std::vector<std::byte>();
+    std::unique_ptr<Work> work = communicator_->start(call);
+    if (faults_.issued) {
+      faults_.issued(size(), call);
+    }
+    return std::make_unique<FaultyWork>(std::move(work), [this, call, output, earlier] {
+      if (faults_.after) {
+        faults_.after(call, output, earlier);
+      }
+      if (faults_.waited) {
+        faults_.waited(size(), call);
+      }
+    });
   }
 
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key) override {

@@ -18,6 +18,10 @@ struct Faults {
   std::function<void(CommCall&)> before;
   /// Called after such a call, before it returns, with its output and what was there before.
   std::function<void(const CommCall&, std::span<std::byte> output, std::span<const std::byte> earlier)> after;
+  /// Called before and after such a call is issued, and after it was waited for, with the ranks of its group.
+  std::function<void(std::int64_t ranks, const CommCall&)> issuing;
+  std::function<void(std::int64_t ranks, const CommCall&)> issued;
+  std::function<void(std::int64_t ranks, const CommCall&)> waited;
 };
 
 /// Decorates a communicator.

@@ -81,6 +81,24 @@ TEST(BenchMessages, AreThoseOfThePrediction) {
   }
 }
 
+TEST(BenchMessages, AreMadeInOneBufferWhereTrainersHaveOne) {
+  BenchRequest request;
+  request.messages = {"19M"};
+  request.framework = "deepspeed";
+  request.overrides = *overrides_of({{"--ranks", "4"}, {"--zero", "1"}});
+  const Result<BenchPlan> plan = bench_messages(request).and_then(
+      [](const BenchMessages& messages) { return plan_of_messages(messages, {}); });
+  ASSERT_TRUE(plan) << plan.error().message;
+  std::set<std::string> in_place;
+  for (std::size_t place = 0; place < plan->rows.size(); ++place) {
+    const BenchKey& key = plan->rows[place].key;
+    EXPECT_EQ(key.in_place, plan->measured.rows[place].calls.front().timed.in_place);
+    EXPECT_EQ(key.in_place, key.op == "all_reduce" || key.op == "broadcast" || key.op == "reduce") << key.op;
+    in_place.insert(key.in_place ? key.op : "");
+  }
+  EXPECT_TRUE(in_place.contains("all_reduce"));
+}
+
 TEST(BenchMessages, OfOneIterationTakeTheTimeOfTheirCalls) {
   BenchRun run;
   run.classes = {"rank 0", "ranks 1-3"};

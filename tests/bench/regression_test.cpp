@@ -1,5 +1,6 @@
 // --check: the launches of a result against those of an earlier one.
 #include <cmath>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -73,6 +74,55 @@ TEST(BenchCheck, RefusesOneLaunch) {
   EXPECT_EQ(check_bench(before, now).error().message.substr(0, 33), "--check: this result has 1 launch");
   EXPECT_EQ(check_bench(now, before).error().message.substr(0, 41),
             "--check: the earlier result has 1 launch,");
+}
+
+/// Why a run cannot be compared with an edited one.
+std::string refusal_after(const std::function<void(BenchRun& before, BenchRun& now)>& edit) {
+  std::mt19937_64 random(k_seed);
+  BenchRun before = run_with(random, 1);
+  BenchRun now = run_with(random, 1);
+  edit(before, now);
+  const auto checks = check_bench(before, now);
+  return checks ? "" : checks.error().message;
+}
+
+TEST(BenchCheck, RefusesWhatIsNotAlike) {
+  EXPECT_EQ(refusal_after([](BenchRun&, BenchRun&) {}), "");
+  const std::string end = "; choose another file";
+  EXPECT_TRUE(refusal_after([](BenchRun& before, BenchRun&) { before.is_cold = true; }).ends_with(end));
+  EXPECT_TRUE(refusal_after([](BenchRun& before, BenchRun&) { before.transport = "mpi"; }).ends_with(end));
+  EXPECT_TRUE(refusal_after([](BenchRun& before, BenchRun&) { before.ranks = 4; }).ends_with(end));
+}
+
+TEST(BenchCheck, RefusesRowsThatTheEarlierResultLacks) {
+  EXPECT_EQ(refusal_after([](BenchRun& before, BenchRun&) {
+              for (BenchLaunch& launch : before.launches) {
+                launch.rows.erase(launch.rows.begin());
+              }
+            }),
+            "--check: the earlier result has no op0 of 8 B (fp32, world of 2 ranks); time the calls that it "
+            "has, or measure it anew");
+  EXPECT_EQ(refusal_after([](BenchRun&, BenchRun& now) {
+              for (BenchLaunch& launch : now.launches) {
+                launch.rows.pop_back();
+              }
+            }),
+            "");
+}
+
+TEST(BenchCheck, CountsWholeLaunchesOfEachRow) {
+  EXPECT_EQ(refusal_after([](BenchRun& before, BenchRun&) {
+              for (std::size_t launch = 5; launch < 10; ++launch) {
+                before.launches[launch].is_partial = true;
+              }
+            }).substr(0, 45),
+            "--check: the earlier result has 5 launches, a");
+  EXPECT_EQ(refusal_after([](BenchRun&, BenchRun& now) {
+              for (std::size_t launch = 3; launch < 10; ++launch) {
+                now.launches[launch].rows.erase(now.launches[launch].rows.begin());
+              }
+            }).substr(0, 73),
+            "--check: op0 of 8 B (fp32, world of 2 ranks) of this result has 3 launche");
 }
 
 }  // namespace

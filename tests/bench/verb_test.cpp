@@ -177,6 +177,38 @@ TEST(BenchVerb, RefusesToCheckOneLaunch) {
   EXPECT_NE(answer.err.find("has 1 launch, and launches differ"), std::string::npos) << answer.err;
 }
 
+// Both processes read the messages; only the first one finds that the file is no result.
+TEST(BenchVerb, SaysOverMpiWhyOneProcessRefuses) {
+  if (!has_open_mpi()) {
+    GTEST_SKIP() << "no Open MPI here";
+  }
+  const ScratchDirectory directory;
+  const std::string file = directory.write("base.json", "{}");
+  for (const std::string flag : {"--append", "--check"}) {
+    const Answer answer = answer_of(on_two({"all_reduce", "--sizes", "8", flag, file}));
+    EXPECT_EQ(answer.code, 2) << flag;
+    const std::string reason = "base.json: is no result of bench";
+    const std::size_t at = answer.err.find(reason);
+    ASSERT_NE(at, std::string::npos) << answer.err;
+    EXPECT_EQ(answer.err.find(reason, at + 1), std::string::npos) << "said once:\n" << answer.err;
+  }
+}
+
+// Each process has its own file by that name: of the second one it is no configuration.
+TEST(BenchVerb, SaysOverMpiWhyAProcessButTheFirstRefuses) {
+  if (!has_open_mpi()) {
+    GTEST_SKIP() << "no Open MPI here";
+  }
+  const ScratchDirectory directory;
+  const std::string script =
+      "if [ \"$OMPI_COMM_WORLD_RANK\" = 1 ]; then set -- \"$1\" none.yml; else set -- \"$1\" 19M; fi; "
+      "exec \"$1\" bench --transport mpi --zero 1 --time 1ms --messages \"$2\"";
+  const Answer answer = answer_of(
+      {"mpirun.openmpi", "--oversubscribe", "-n", "2", "bash", "-c", script, "bench", commlens_binary()});
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_NE(answer.err.find("none.yml"), std::string::npos) << answer.err;
+}
+
 TEST(BenchVerb, RefusesLayoutsWithoutMessages) {
   const Answer answer = commlens_with({"bench", "all_reduce", "--tp", "2"});
   EXPECT_EQ(answer.code, 2);
@@ -206,8 +238,8 @@ TEST(BenchVerb, MakesTheCallsOfTheMessagesAsACaptureSees) {
   ASSERT_TRUE(calls) << calls.error().message;
   Recorded made;
   for (const CommOp& op : calls->ops()) {
-    // Numbers of 64 bits are what the ranks tell each other between the rounds.
-    if (op.dtype != DType::int64 && op.kind != CommKind::barrier) {
+    // Whole numbers are what the ranks tell each other: that all are ready, and times between the rounds.
+    if (op.dtype != DType::int64 && op.dtype != DType::int32 && op.kind != CommKind::barrier) {
       made.insert({std::string(name_of(op.kind)), std::string(name_of(op.dtype)), message_bytes(op).value,
                    calls->groups.size(op.group)});
     }
