@@ -16,6 +16,7 @@
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/output_place.hpp"
 #include "commlens/base/file.hpp"
+#include "commlens/bench/bench_op.hpp"
 
 namespace commlens {
 namespace {
@@ -38,7 +39,12 @@ Result<void> check_bench_request(const BenchRequest& request) {
     return failure("--append and --json both name the file of the result; give one of them");
   }
   if (!request.messages.empty()) {
-    for (const auto& [flag, is_given] : {std::pair("OP", !request.ops.empty()),
+    // `--messages CONFIG… OP` reads the op as one more configuration.
+    const bool has_op = !request.ops.empty() || std::any_of(request.messages.begin(), request.messages.end(),
+                                                            [](const std::string& word) {
+                                                              return bench::bench_op_from(word).has_value();
+                                                            });
+    for (const auto& [flag, is_given] : {std::pair("OP", has_op),
                                          {"--sizes", !request.sizes.empty()},
                                          {"--groups", !request.groups.empty()},
                                          {"--mesh", !request.mesh.empty()},
@@ -60,6 +66,12 @@ Result<std::int64_t> bench_ranks(const BenchRequest& request) {
       return failure(fmt::format("--ranks {}: the launcher started {}", request.ranks, launched));
     }
     return launched;
+  }
+  if (launched_ranks() > 1) {
+    return failure(
+        fmt::format("the launcher has started {} processes, and each would time threads of its own; add "
+                    "--transport mpi, or leave the launcher out",
+                    launched_ranks()));
   }
   if (request.ranks > k_most_bench_ranks) {
     return failure(

@@ -69,7 +69,7 @@ Result<BenchResult> bench_calls(const BenchRequest& request);
 
 /// The rows as a table; JSON as schema commlens.bench/1; CSV.
 std::string rendered(const BenchResult& result, Format format, const TextStyle& style = {});
-/// Fails where `format`, "osu" or "nccl-tests", has no name for the type of a row.
+/// Fails where `format`, "osu" or "nccl-tests", has no test of a row's op, or no name for its type.
 Result<void> check_printed_types(const std::string& format, const std::vector<BenchPlanRow>& rows);
 /// As the OSU micro-benchmarks, or nccl-tests, print them, without rows whose op or type these lack; our
 /// importers of these read it.

@@ -184,7 +184,7 @@ nlohmann::ordered_json bench_json(const BenchResult& result) {
                {"messages_of", run.messages.empty() ? Json() : Json(run.messages)},
                {"partial", is_partial},
                {"rows", rows_json(table_of_rows(combined_rows(run)))}};
-  if (const std::optional<BenchStep> step = step_of(run)) {
+  if (const std::optional<BenchStep> step = step_of(run); step && !run.launches.empty()) {
     json["step_ns"] = std::llround(step->total_s * 1e9);
     json["step_ranks"] = step->ranks;
   }

@@ -181,10 +181,21 @@ Result<BenchMessages> predicted_messages(const BenchRequest& request) {
 
 Result<BenchMessages> messages_of_trace(const BenchRequest& request) {
   const std::string& argument = request.messages.front();
+  Overrides layout = request.overrides;
+  layout.ranks.reset();  // compared with the trace's
+  if (layout != Overrides() || !request.framework.empty()) {
+    return failure(
+        fmt::format("{} is a trace: --framework and the layout flags are for configurations; leave them out",
+                    shown_name(argument)));
+  }
   return open_trace(request.events, argument).and_then([&](Trace trace) -> Result<BenchMessages> {
     BenchMessages messages;
     messages.ranks = ranks_of_job(trace);
-    const std::vector<Iteration> iterations = trace.iterations();
+    warn_of_lost_calls(request.events, argument, trace);
+    std::vector<Iteration> iterations = trace.iterations();
+    if (iterations.size() > 1 && !trace.provenance.skipped.empty()) {
+      iterations.pop_back();  // the one that lost calls: recordings are cut off at their end
+    }
     if (!iterations.empty()) {
       for (RankStream& stream : trace.streams) {
         stream.times.clear();

@@ -137,6 +137,9 @@ std::string bench_text(const BenchResult& result, const TextStyle& style) {
   const std::vector<BenchRow> rows = combined_rows(run);
   std::string text = bench_head(run, rows) + clock_line(run) + "\n";
   text += bench_table(run).text_with_hidden(style) + "\n";
+  if (run.launches.empty()) {
+    return text + "stopped before anything was timed\n";
+  }
   if (const std::optional<BenchStep> step = step_of(run)) {
     text += fmt::format("messages of an iteration, calls x P50 one after the other: {} ({})\n",
                         time_text(step->total_s), step->ranks);
@@ -234,6 +237,12 @@ bool is_printed(const BenchKey& key, BenchOp op, TypeNames types) {
   return key.op == name_of(op) && key.group_size > 0 && !type_in(types, key.dtype).empty();
 }
 
+bool has_test(std::string_view format, std::string_view op) {
+  const auto is_of = [&](const auto& test) { return name_of(test.op) == op; };
+  return format == "osu" ? std::any_of(std::begin(k_osu_tests), std::end(k_osu_tests), is_of)
+                         : std::any_of(std::begin(k_nccl_tests), std::end(k_nccl_tests), is_of);
+}
+
 }  // namespace
 
 Result<void> check_printed_types(const std::string& format, const std::vector<BenchPlanRow>& rows) {
@@ -248,6 +257,11 @@ Result<void> check_printed_types(const std::string& format, const std::vector<Be
       }
       return failure(fmt::format("--format {}: has no name for {}, the type of {}; it has {}", format,
                                  row.key.dtype, row.key.op, fmt::join(names, ", ")));
+    }
+    if (!types.empty() && (!has_test(format, row.key.op) || row.key.group_size == 0)) {
+      return failure(fmt::format("--format {}: has no test of {}{}; leave it out, or take another format",
+                                 format, row.key.op,
+                                 row.key.group_size == 0 ? " on several groups at once" : ""));
     }
   }
   return {};

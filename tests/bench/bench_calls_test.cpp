@@ -423,6 +423,23 @@ TEST(BenchFormats, RefuseTypesThatTheyLack) {
   EXPECT_NE(nccl_tests_text(result_of(request)).find(" bfloat16 "), std::string::npos);
 }
 
+TEST(BenchFormats, RefuseOpsThatTheyLack) {
+  for (const auto& [format, op] : {std::pair("osu", "bandwidth"), {"nccl-tests", "ping_pong"}}) {
+    BenchRequest request = quick({op}, "64");
+    request.printed_as = format;
+    EXPECT_EQ(error_of(request), std::string("--format ") + format + ": has no test of " + op +
+                                     "; leave it out, or take another format");
+  }
+}
+
+TEST(BenchMessages, OfATraceHaveNoLayoutFlags) {
+  BenchRequest request;
+  request.messages = {"tests/golden/deepspeed/z1_S_w4_fp16_rb50000/calls.jsonl.gz"};
+  request.overrides.zero = 1;
+  EXPECT_NE(error_of(request).find("--framework and the layout flags are for configurations"),
+            std::string::npos);
+}
+
 /// The lines of a sweep of 8 ranks, with rows of all of them and of pairs, without the head.
 std::string sweep_of(std::int64_t ranks_on_machine, bool has_even_machines) {
   BenchResult result;

@@ -209,6 +209,19 @@ TEST(BenchVerb, SaysOverMpiWhyAProcessButTheFirstRefuses) {
   EXPECT_NE(answer.err.find("none.yml"), std::string::npos) << answer.err;
 }
 
+TEST(BenchVerb, RefusesThreadsOfEachProcessOfALauncher) {
+  const Answer answer =
+      commlens_with({"bench", "all_reduce", "--sizes", "8"}, {{"OMPI_COMM_WORLD_SIZE", "4"}});
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_NE(answer.err.find("the launcher has started 4 processes"), std::string::npos) << answer.err;
+}
+
+TEST(BenchVerb, TakesNoOpBesideMessages) {
+  const Answer answer = commlens_with({"bench", "--messages", "19M", "all_reduce"});
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_NE(answer.err.find("OP and --messages both say what is timed"), std::string::npos) << answer.err;
+}
+
 TEST(BenchVerb, RefusesLayoutsWithoutMessages) {
   const Answer answer = commlens_with({"bench", "all_reduce", "--tp", "2"});
   EXPECT_EQ(answer.code, 2);
