@@ -1,8 +1,5 @@
 // Errors of `commlens train` before it trains.
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -32,16 +29,6 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
   EXPECT_EQ(answer.err.rfind("commlens: ", 0), 0u) << joined(arguments) << answer.err;
   EXPECT_EQ(std::count(answer.err.begin(), answer.err.end(), '\n'), 1) << joined(arguments) << answer.err;
   EXPECT_NE(answer.err.find(says), std::string::npos) << joined(arguments) << answer.err;
-}
-
-TEST(Train, HelpIsAsWritten) {
-  const char* const source = std::getenv("COMMLENS_SOURCE_DIR");
-  const std::ifstream file(std::string(source == nullptr ? "." : source) + "/tests/cli/train_help.txt");
-  std::ostringstream golden;
-  golden << file.rdbuf();
-  const Answer answer = commlens_with({"train", "--help"});
-  EXPECT_EQ(answer.code, 0);
-  EXPECT_EQ(answer.out, golden.str());  // commlens train --help >tests/cli/train_help.txt
 }
 
 TEST(Train, RefusesFlagsThatMakeNoSense) {
