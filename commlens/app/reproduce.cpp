@@ -88,6 +88,10 @@ class Reproduction {
     trainings_ = request.effort == ReproduceRequest::Effort::none    ? std::vector<study::Training>()
                  : request.effort == ReproduceRequest::Effort::quick ? study::quick_trainings()
                                                                      : study::full_trainings();
+    if (request.effort != ReproduceRequest::Effort::none) {
+      benches_ =
+          request.effort == ReproduceRequest::Effort::quick ? study::quick_benches() : study::full_benches();
+    }
   }
 
   ReproduceResult run() {
