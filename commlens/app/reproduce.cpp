@@ -52,7 +52,7 @@ Result<void> check_reproduction_place(const std::string& directory) {
 
 /// Directories are there before the first file.
 void make_directories(const fs::path& directory) {
-  for (const char* const part : {"figures", "recordings"}) {
+  for (const char* const part : {"figures", "jobs", "recordings"}) {
     std::error_code status;
     fs::create_directories(directory / part, status);
     if (status) {
@@ -88,30 +88,55 @@ class Reproduction {
     trainings_ = request.effort == ReproduceRequest::Effort::none    ? std::vector<study::Training>()
                  : request.effort == ReproduceRequest::Effort::quick ? study::quick_trainings()
                                                                      : study::full_trainings();
+    if (request.effort != ReproduceRequest::Effort::none) {
+      benches_ =
+          request.effort == ReproduceRequest::Effort::quick ? study::quick_benches() : study::full_benches();
+    }
   }
 
   ReproduceResult run() {
     make_directories(directory_);
+    study_.keep_jobs_in(directory_ / study::k_jobs_place);
     constexpr std::int64_t writing = 8;  // steps of a tenth of a second
     std::int64_t steps = 2 * writing * k_items_steps;
     for (const study::Training& training : trainings_) {
-      steps += steps_of(training);
+      steps += steps_of(training.expected_s);
+    }
+    for (const study::MessageBench& bench : benches_) {
+      steps += steps_of(bench.expected_s);
     }
     Task task(request_.events, "reproducing", trainings_.empty() ? writing * k_items_steps : steps);
     write(task, writing);
-    if (!trainings_.empty() && train_all(task)) {
+    const bool has_measured = measure_all(task);
+    if ((!trainings_.empty() && train_all(task)) || has_measured) {
       write(task, writing);
     }
     return std::move(result_);
   }
 
  private:
-  static constexpr std::int64_t k_items_steps = 25;
-  static std::int64_t steps_of(const study::Training& training) {
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(10 * training.expected_s));
+  static constexpr std::int64_t k_items_steps = 30;
+  static std::int64_t steps_of(double expected_s) {
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(10 * expected_s));
   }
 
   bool is_stopped() const { return request_.stop_requested && request_.stop_requested(); }
+
+  /// Whether any calls were timed. Before the trainings, so that what these leave in memory is not timed.
+  bool measure_all(Task& task) {
+    for (const study::MessageBench& bench : benches_) {
+      if (is_stopped()) {
+        break;
+      }
+      study::measured(bench, request_.stop_requested)
+          .map([&](study::MeasuredMessages&& messages) { study_.add(std::move(messages)); })
+          .map_error([&](const Error& error) {
+            result_.not_recorded.push_back(fmt::format("{}: {}", bench.title, error.message));
+          });
+      task.add(steps_of(bench.expected_s));
+    }
+    return !study_.measured_messages().empty();
+  }
 
   /// Whether anything was recorded.
   bool train_all(Task& task) {
@@ -128,7 +153,7 @@ class Reproduction {
           .map_error([&](const Error& error) {
             result_.not_recorded.push_back(fmt::format("{}: {}", training.name, error.message));
           });
-      task.add(steps_of(training));
+      task.add(steps_of(training.expected_s));
     }
     result_.stopped = result_.stopped || is_stopped();
     return result_.trainings > 0;
@@ -164,6 +189,7 @@ class Reproduction {
   fs::path directory_;
   study::Study study_;
   std::vector<study::Training> trainings_;
+  std::vector<study::MessageBench> benches_;
   ReproduceResult result_;
 };
 

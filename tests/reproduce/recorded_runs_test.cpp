@@ -97,5 +97,34 @@ TEST(Commands, RepeatATraining) {
             "--persistence-threshold 0 --dtype fp32 --iterations 3");
 }
 
+TEST(Interconnect, TimesTheMessagesOfTheModel) {
+  // Two stages of 19M, b s h = 4 x 2048 x 512 halves forward and back, and the mask of 2048^2 halves.
+  const std::vector<MessageBench> benches = quick_benches();
+  MessageBench stages = benches.back();
+  EXPECT_EQ(command_of(stages), "commlens bench --messages 19M --framework neox --dp 1 --pp 2 --time 200ms");
+  stages.time = std::chrono::milliseconds(5);
+  Result<MeasuredMessages> messages = measured(stages, {});
+  ASSERT_TRUE(messages) << messages.error().message;
+  Study study;
+  EXPECT_FALSE(interconnect(study));
+  study.add(std::move(*messages));
+  const ItemResult item = interconnect(study);
+  ASSERT_TRUE(item);
+  std::map<std::string, std::vector<std::string>> cells;
+  for (const FigureColumn& column : item->whole.columns) {
+    for (std::size_t row = 0; row < column.rows(); ++row) {
+      cells[column.name].push_back(column.plain(row));
+    }
+  }
+  const auto sent = std::ranges::find(cells["op"], "send");
+  ASSERT_NE(sent, cells["op"].end());
+  const auto row = static_cast<std::size_t>(sent - cells["op"].begin());
+  EXPECT_EQ(cells["message_bytes"][row], "8388608");
+  EXPECT_EQ(cells["calls_per_rank"][row], "3");
+  EXPECT_EQ(cells["evidence"][row], "recorded here");
+  EXPECT_FALSE(cells["p50_ns"][row].empty());
+  EXPECT_EQ(item->panels.front().id, "interconnect-d");
+}
+
 }  // namespace
 }  // namespace commlens::study

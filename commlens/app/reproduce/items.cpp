@@ -11,14 +11,16 @@ constexpr std::string_view k_conclusions = "What the paper concludes";
 constexpr std::string_view k_motivation = "Motivation: Figures 1 to 3";
 constexpr std::string_view k_background = "Background: Figures 4 and 5";
 constexpr std::string_view k_model = "Performance model: Table I, Equations 1 to 5";
-constexpr std::string_view k_system = "System: Table II, Figure 6";
+constexpr std::string_view k_system = "System: Table II, Figure 6, interconnect";
 constexpr std::string_view k_data = "Data parallelism and ZeRO: Figures 7 to 10";
 constexpr std::string_view k_split_model = "Pipeline and tensor parallelism: Figures 11 to 13";
 constexpr std::string_view k_length = "Sequence length: Figures 14 and 15";
 constexpr std::string_view k_notes = "Footnotes";
 constexpr std::string_view k_today = "2024 against today";
+constexpr std::string_view k_future = "The paper's future work";
+constexpr std::string_view k_jobs = "Jobs of today on five machines";
 
-constexpr std::array<ItemEntry, 25> k_items = {{
+constexpr std::array<ItemEntry, 36> k_items = {{
     {"takeaways", "Takeaways as checks", k_conclusions, takeaways},
     {"fig-1", "Figure 1: 13B, ZeRO-1 and 8 tensor ranks", k_motivation, zero1_time_13b},
     {"fig-2", "Figure 2: 20B, ZeRO-1 and 8 tensor ranks", k_motivation, zero1_time_20b},
@@ -33,6 +35,7 @@ constexpr std::array<ItemEntry, 25> k_items = {{
     {"eq-5", "Equation 5: Tensor parallelism", k_model, equation_5},
     {"table-2", "Table II: Setup", k_system, setups},
     {"fig-6", "Figure 6: A node of Frontier", k_system, node_topology},
+    {"interconnect", "Interconnect: This machine at the models' own sizes", k_system, interconnect},
     {"fig-7", "Figure 7: Shares of operations under ZeRO", k_data, zero_shares},
     {"fig-8", "Figure 8: Volumes under ZeRO", k_data, zero_volumes},
     {"fig-9", "Figure 9: Sizes of all_gathers under ZeRO-3", k_data, gather_sizes},
@@ -44,6 +47,16 @@ constexpr std::array<ItemEntry, 25> k_items = {{
     {"fig-15", "Figure 15: Messages and throughput by sequence length", k_length, sequence_messages},
     {"footnotes", "Footnotes 1 to 5", k_notes, footnotes},
     {"today", "Today: The same configuration by each framework", k_today, frameworks_today},
+    {"ep", "Expert parallelism: Closed form and frameworks", k_future, expert_parallelism},
+    {"cp", "Context parallelism: Closed forms and frameworks", k_future, context_parallelism},
+    {"hsdp", "Hybrid sharding: Closed form and PyTorch", k_future, hybrid_sharding},
+    {"zeropp", "ZeRO++: What leaves the node", k_future, quantised_zero},
+    {"jobs-today", "Jobs of today: What they send", k_jobs, jobs_today},
+    {"jobs-frontier", "Frontier: Jobs of today", k_jobs, jobs_frontier},
+    {"jobs-aurora", "Aurora: Jobs of today", k_jobs, jobs_aurora},
+    {"jobs-vista", "Vista: Jobs of today", k_jobs, jobs_vista},
+    {"jobs-dgx-h100", "DGX H100: Jobs of today", k_jobs, jobs_dgx_h100},
+    {"jobs-gb200", "GB200 NVL72: Jobs of today", k_jobs, jobs_gb200},
 }};
 
 }  // namespace

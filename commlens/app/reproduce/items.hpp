@@ -57,6 +57,17 @@ ItemResult equation_5(Study& study);
 ItemResult footnotes(Study& study);
 ItemResult takeaways(Study& study);
 ItemResult frameworks_today(Study& study);
+ItemResult expert_parallelism(Study& study);
+ItemResult context_parallelism(Study& study);
+ItemResult hybrid_sharding(Study& study);  // HSDP
+ItemResult quantised_zero(Study& study);   // ZeRO++
+ItemResult jobs_today(Study& study);
+ItemResult jobs_frontier(Study& study);
+ItemResult jobs_aurora(Study& study);
+ItemResult jobs_vista(Study& study);
+ItemResult jobs_dgx_h100(Study& study);
+ItemResult jobs_gb200(Study& study);
+ItemResult interconnect(Study& study);  // the paper's benchmarks of the network, of this machine
 
 /// The rows of Figures 10 and 13, which show what Eqs 2 to 5 say against what is sent.
 Sheet zero_theory_sheet(Study& study);

@@ -8,6 +8,7 @@
 
 #include "commlens/app/predict.hpp"
 #include "commlens/base/check.hpp"
+#include "commlens/base/file.hpp"
 #include "commlens/frameworks/presets.hpp"
 #include "commlens/summary/breakdown.hpp"
 
@@ -121,6 +122,47 @@ const Result<SimulatedJob>& Study::simulation(const std::string& model, const ch
   request.machine = k_machine;
   request.collapse = collapses;
   return simulations_.emplace(key, simulate(request)).first->second;
+}
+
+Result<std::string> Study::config_of(const Asked& asked) const {
+  if (asked.text.empty()) {
+    return asked.config;
+  }
+  if (jobs_.empty()) {
+    return failure("its file needs a directory");
+  }
+  write_file_atomically(jobs_ / asked.config, asked.text);
+  return (jobs_ / asked.config).string();
+}
+
+Result<Plan> Study::plan(const Asked& asked) {
+  return config_of(asked).and_then([&](const std::string& config) {
+    PredictRequest request;
+    request.config = {config};
+    request.framework = asked.framework;
+    request.overrides = asked.overrides;
+    return plan_of(request);
+  });
+}
+
+const Result<SimulatedJob>& Study::simulation(const Asked& asked, const std::string& machine) {
+  const std::string key = fmt::format("{} on {}", asked.arguments(), machine);
+  const auto found = simulations_.find(key);
+  if (found != simulations_.end()) {
+    return found->second;
+  }
+  Result<SimulatedJob> job = config_of(asked).and_then([&](const std::string& config) {
+    SimulateRequest request;
+    request.config = {config};
+    request.framework = asked.framework;
+    request.overrides = asked.overrides;
+    request.machine = machine;
+    return simulate(request);
+  });
+  if (job) {
+    job->simulation.trace = Trace();  // dozens of them would be held to the end
+  }
+  return simulations_.emplace(key, std::move(job)).first->second;
 }
 
 std::vector<EquationValue> Study::equations_of(const std::string& model, const Degrees& degrees) const {

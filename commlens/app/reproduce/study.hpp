@@ -1,12 +1,15 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "commlens/app/reproduce/asked.hpp"
 #include "commlens/app/reproduce/golden.hpp"
+#include "commlens/app/reproduce/interconnect.hpp"
 #include "commlens/app/reproduce/recordings.hpp"
 #include "commlens/app/reproduce/sheet.hpp"
 #include "commlens/app/simulate.hpp"
@@ -71,6 +74,11 @@ class Study {
 
   /// The plan of a model by a rule set; quiet.
   Result<Plan> plan(const std::string& model, const char* framework, const Degrees& degrees);
+  Result<Plan> plan(const Asked& asked);
+  /// Its iteration on a machine of commlens machines.
+  const Result<SimulatedJob>& simulation(const Asked& asked, const std::string& machine);
+  /// Where files of jobs are written; before the first job that needs one.
+  void keep_jobs_in(std::filesystem::path directory) { jobs_ = std::move(directory); }
   /// Its iteration on the paper's machine. `collapses`: ranks that do the same are one in its trace.
   const Result<SimulatedJob>& simulation(const std::string& model, const char* framework,
                                          const Degrees& degrees, bool collapses = true);
@@ -83,11 +91,19 @@ class Study {
   const std::vector<Recording>& recordings() const { return recordings_; }
   const Recording* recording(std::string_view name) const;
   void add(Recording recording) { recordings_.push_back(std::move(recording)); }
+  /// Calls of this machine that were timed.
+  const std::vector<MeasuredMessages>& measured_messages() const { return measured_messages_; }
+  void add(MeasuredMessages messages) { measured_messages_.push_back(std::move(messages)); }
   /// Runs of the frameworks that came with the program.
   const std::vector<GoldenRun>& golden() const { return golden_runs(); }
 
  private:
+  /// CONFIG of a job, with its file written.
+  Result<std::string> config_of(const Asked& asked) const;
+
   std::vector<Recording> recordings_;
+  std::vector<MeasuredMessages> measured_messages_;
+  std::filesystem::path jobs_;
   std::map<std::string, Result<SimulatedJob>> simulations_;
 };
 

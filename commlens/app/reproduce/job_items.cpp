@@ -1,0 +1,236 @@
+// Jobs of today: what they send by the rules of their frameworks, and their iteration simulated on machines.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "commlens/app/reproduce/items.hpp"
+#include "commlens/summary/breakdown.hpp"
+
+namespace commlens::study {
+namespace {
+
+/// A job with its name in figures.
+struct TodayJob {
+  std::string model;
+  std::string framework;
+  Asked asked;
+  std::string name() const { return fmt::format("{}, {}", model, framework); }
+};
+
+TodayJob titan_job(const char* model, const char* config, std::int64_t ranks, std::int64_t ep) {
+  TodayJob job{model, "torchtitan 0.3.0", {config, "torchtitan", {}}};
+  job.asked.overrides.ranks = ranks;
+  if (ep > 1) {
+    job.asked.overrides.ep = ep;
+    job.asked.overrides.micro_batch = 1;
+  }
+  return job;
+}
+
+std::vector<TodayJob> today_jobs() {
+  std::vector<TodayJob> jobs = {titan_job("Llama-3 8B", "llama3-8b", 64, 1),
+                                titan_job("Llama-3 70B", "llama3-70b", 256, 1),
+                                titan_job("Llama-3.1 405B", "llama3-405b", 512, 1),
+                                titan_job("Mixtral 8x7B", "mixtral-8x7b", 64, 8),
+                                titan_job("DeepSeek-V3", "deepseek-v3", 512, 64),
+                                {"Mixtral 8x7B", "Megatron 0.19", {"megatron/mixtral-8x7b", "", {}}},
+                                {"Llama-3 70B", "Megatron 0.19", {"megatron/llama3-70b", "", {}}},
+                                {"Llama-3.1 405B", "Megatron 0.19", {"megatron/llama3.1-405b", "", {}}},
+                                {"DeepSeek-V3", "Megatron 0.19", {"megatron/deepseek-v3", "", {}}}};
+  // A quarter and an eighth of the recipes' batches: more micro-batches take a minute to simulate on machines
+  // whose nodes do not divide the groups.
+  jobs[jobs.size() - 2].asked.overrides.global_batch = 128;
+  jobs.back().asked.overrides.global_batch = 1024;
+  for (const PaperModel& model : k_models) {
+    for (const char* const version : {"0.14.0", "0.19.8"}) {
+      TodayJob job{model.name,
+                   fmt::format("DeepSpeed {}", version),
+                   {model.name, fmt::format("deepspeed@{}", version), {}}};
+      job.asked.overrides.ranks = 16;
+      job.asked.overrides.zero = 3;
+      jobs.push_back(job);
+    }
+  }
+  return jobs;
+}
+
+/// "64 ranks, dp 8, tp 2, pp 4, ep 8, 16 micro-batches".
+std::string layout_text(const Job& job) {
+  const ParallelLayout& layout = job.layout;
+  std::string text = fmt::format("{} ranks, dp {}", with_commas(layout.ranks), layout.dp);
+  for (const auto& [axis, degree] :
+       {std::pair("tp", layout.tp), {"pp", layout.pp}, {"cp", layout.cp}, {"ep", layout.ep}}) {
+    text += degree > 1 ? fmt::format(", {} {}", axis, degree) : "";
+  }
+  const std::int64_t micro_batches = job.train.micro_batches;
+  return micro_batches > 1 ? text + fmt::format(", {} micro-batches", micro_batches) : text;
+}
+
+Series job_series(const Plan& plan, const TodayJob& job) {
+  Series series{job.name(), Evidence::exact,
+                fmt::format("every call by the rules of {}: `{}`", plan.tables.provenance.framework,
+                            job.asked.command())};
+  for (const std::string& reason : plan.unverified) {
+    series.provenance += fmt::format("; not measured: {}", reason);
+  }
+  return series;
+}
+
+/// Calls of rank 0 of one op along one axis, and their sizes.
+struct AxisCalls {
+  CommKind op = CommKind::other;
+  Axis axis;
+  std::int64_t group_size = 1;
+  std::int64_t calls = 0;
+  Bytes smallest;
+  Bytes largest;
+  Bytes message;
+  Bytes wire;
+};
+
+std::vector<AxisCalls> calls_of(const Plan& plan) {
+  std::vector<AxisCalls> all;
+  const Trace trace = plan.trace_of({plan.steady_iteration()});
+  for (const BreakdownRow& row : breakdown(trace, {.rank = Rank{0}, .by_rule = false, .by_tag = false})) {
+    if (row.no_traffic() || row.kind == CommKind::barrier) {
+      continue;
+    }
+    auto found = std::ranges::find_if(all, [&](const AxisCalls& calls) {
+      return calls.op == row.kind && calls.axis == row.axis && calls.group_size == row.group_size;
+    });
+    if (found == all.end()) {
+      all.push_back({row.kind, row.axis, row.group_size, 0, row.message, row.message, {}, {}});
+      found = std::prev(all.end());
+    }
+    found->calls += row.calls;
+    found->smallest = std::min(found->smallest, row.message);
+    found->largest = std::max(found->largest, row.message);
+    found->message += row.total_message;
+    found->wire += row.wire_per_rank;
+  }
+  return all;
+}
+
+}  // namespace
+
+ItemResult jobs_today(Study& study) {
+  Sheet sheet({"model", "framework", "setting", "bar", "op", "axis", "group_size", "calls_per_rank",
+               "smallest_message_bytes", "largest_message_bytes", "message_bytes_per_rank",
+               "wire_bytes_per_rank"});
+  std::vector<std::string> refused;
+  for (const TodayJob& job : today_jobs()) {
+    const Result<Plan> plan = study.plan(job.asked);
+    if (!plan) {
+      refused.push_back(fmt::format("{}: {}.", job.name(), plan.error().message));
+      continue;
+    }
+    for (const AxisCalls& calls : calls_of(*plan)) {
+      sheet.add(
+          {job.model, job.framework, layout_text(plan->job), job.name(), name_of(calls.op), calls.axis.name(),
+           calls.group_size, calls.calls, calls.smallest, calls.largest, calls.message, calls.wire},
+          job_series(*plan, job));
+    }
+  }
+  Item item{whole_of(sheet,
+                     "What jobs of today send in an iteration, of rank 0, by operation and axis, with the "
+                     "least and the largest message: Llama-3 as torchtitan trains it and as Megatron's "
+                     "recipes do, mixtures of experts by both, and the paper's own four models with ZeRO-3 "
+                     "on 16 ranks by DeepSpeed of 2024 and of today.",
+                     {FigureKind::bars,
+                      bar_options("bar", "op", true,
+                                  {"wire_bytes_per_rank", "message_bytes_per_rank", "calls_per_rank"}),
+                      {"model", "framework", "series", "evidence", "provenance"}}),
+            {}};
+  item.whole.notes.insert(item.whole.notes.begin(), refused.begin(), refused.end());
+  item.whole.notes.emplace_back(
+      "Megatron's Llama-3.1 405B and DeepSeek-V3 have a quarter and an eighth of the micro-batches of their "
+      "recipes: what a step sends once weighs more, and so does the pipeline's bubble.");
+  return item;
+}
+
+namespace {
+
+void add_simulated(Sheet& sheet, const TodayJob& job, const SimulatedJob& simulated) {
+  const Simulation& simulation = simulated.simulation;
+  Series series = simulated_series(simulated);
+  series.name = job.name();
+  for (const std::string& reason : simulated.unverified) {
+    series.provenance += fmt::format("; not measured: {}", reason);
+  }
+  const double whole = simulation.seconds.value;
+  const auto add = [&](const char* panel, const char* part, const Estimate& time) {
+    sheet.add({panel, job.model, job.framework, layout_text(simulated.job), job.name(), part, time.value,
+               time.low, time.high, time.value / whole, Cell(), Cell(), Cell(), Cell()},
+              series);
+  };
+  add("a", "computing", simulation.compute);
+  add("a", "exposed calls", simulation.exposed);
+  add("a", "bubble and waiting", simulation.waiting);
+  sheet.add({"", job.model, job.framework, layout_text(simulated.job), job.name(), "iteration", whole,
+             simulation.seconds.low, simulation.seconds.high, 1.0, simulation.tokens_per_second.value,
+             simulation.tokens_per_second.low, simulation.tokens_per_second.high, simulated.memory.total()},
+            series);
+}
+
+/// Says what would not fit.
+void note_memory(std::vector<std::string>& notes, const TodayJob& job, const SimulatedJob& simulated) {
+  constexpr double bytes_per_gib = 1073741824;
+  const std::optional<Quantity>& memory = simulated.machine.processor.memory;
+  const Bytes device{memory ? std::llround(memory->value * bytes_per_gib) : 0};
+  if (device.value > 0 && simulated.memory.total() > device) {
+    notes.push_back(fmt::format("{} needs {} a rank, more than the {} of a device: it would not fit.",
+                                job.name(), to_text(simulated.memory.total()), to_text(device)));
+  }
+}
+
+ItemResult jobs_on(Study& study, const char* machine, const char* id) {
+  Sheet sheet({"panel", "model", "framework", "setting", "bar", "part", "time_s", "low_s", "high_s",
+               "part_share", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
+               "tokens_per_s_high_per_rank", "memory_bytes_per_rank"});
+  std::vector<std::string> notes;
+  std::string title;
+  for (const TodayJob& job : today_jobs()) {
+    const Result<SimulatedJob>& simulated = study.simulation(job.asked, machine);
+    if (!simulated) {
+      notes.push_back(fmt::format("{}: {}.", job.name(), simulated.error().message));
+      continue;
+    }
+    title = simulated->machine.title;
+    add_simulated(sheet, job, *simulated);
+    note_memory(notes, job, *simulated);
+  }
+  if (sheet.empty()) {
+    return no_figure(notes.empty() ? "nothing could be simulated" : notes.front());
+  }
+  const Drawing drawing{FigureKind::bars,
+                        bar_options("bar", "part", true, {"part_share", "time_s"}),
+                        {"panel", "model", "framework", "series", "provenance"}};
+  Item item{whole_of(sheet,
+                     fmt::format("One iteration of the same jobs, simulated on {}: computing, calls in which "
+                                 "a rank computes nothing, and waiting, the means over ranks. Every row has "
+                                 "its 90 % interval, the tokens a second and the memory of a rank.",
+                                 title),
+                     drawing),
+            {}};
+  item.panels.push_back(panel_of(rows_with(sheet.table(), "panel", "a"), fmt::format("{}-a", id),
+                                 "Parts of an iteration", "", drawing));
+  item.panels.push_back(
+      panel_of(rows_with(sheet.table(), "part", "iteration"), fmt::format("{}-b", id),
+               "Iteration, tokens and memory", "",
+               {FigureKind::table,
+                {},
+                {"panel", "model", "framework", "part", "part_share", "series", "provenance"}}));
+  item.whole.notes.insert(item.whole.notes.begin(), notes.begin(), notes.end());
+  return item;
+}
+
+}  // namespace
+
+ItemResult jobs_frontier(Study& study) { return jobs_on(study, "frontier", "jobs-frontier"); }
+ItemResult jobs_aurora(Study& study) { return jobs_on(study, "aurora", "jobs-aurora"); }
+ItemResult jobs_vista(Study& study) { return jobs_on(study, "vista_gh200", "jobs-vista"); }
+ItemResult jobs_dgx_h100(Study& study) { return jobs_on(study, "dgx_h100", "jobs-dgx-h100"); }
+ItemResult jobs_gb200(Study& study) { return jobs_on(study, "gb200_nvl72", "jobs-gb200"); }
+
+}  // namespace commlens::study
