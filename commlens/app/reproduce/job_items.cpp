@@ -56,7 +56,7 @@ std::vector<TodayJob> today_jobs() {
 }
 
 /// "64 ranks, dp 8, tp 2, pp 4, ep 8, 16 micro-batches".
-std::string layout_text(const Job& job) {
+std::string axes_text_of(const Job& job) {
   const ParallelLayout& layout = job.layout;
   std::string text = fmt::format("{} ranks, dp {}", with_commas(layout.ranks), layout.dp);
   for (const auto& [axis, degree] :
@@ -127,7 +127,7 @@ ItemResult jobs_today(Study& study) {
     }
     for (const AxisCalls& calls : calls_of(*plan)) {
       sheet.add(
-          {job.model, job.framework, layout_text(plan->job), job.name(), name_of(calls.op), calls.axis.name(),
+          {job.model, job.framework, axes_text_of(plan->job), job.name(), name_of(calls.op), calls.axis.name(),
            calls.group_size, calls.calls, calls.smallest, calls.largest, calls.message, calls.wire},
           job_series(*plan, job));
     }
@@ -160,14 +160,14 @@ void add_simulated(Sheet& sheet, const TodayJob& job, const SimulatedJob& simula
   }
   const double whole = simulation.seconds.value;
   const auto add = [&](const char* panel, const char* part, const Estimate& time) {
-    sheet.add({panel, job.model, job.framework, layout_text(simulated.job), job.name(), part, time.value,
+    sheet.add({panel, job.model, job.framework, axes_text_of(simulated.job), job.name(), part, time.value,
                time.low, time.high, time.value / whole, Cell(), Cell(), Cell(), Cell()},
               series);
   };
   add("a", "computing", simulation.compute);
   add("a", "exposed calls", simulation.exposed);
   add("a", "bubble and waiting", simulation.waiting);
-  sheet.add({"", job.model, job.framework, layout_text(simulated.job), job.name(), "iteration", whole,
+  sheet.add({"", job.model, job.framework, axes_text_of(simulated.job), job.name(), "iteration", whole,
              simulation.seconds.low, simulation.seconds.high, 1.0, simulation.tokens_per_second.value,
              simulation.tokens_per_second.low, simulation.tokens_per_second.high, simulated.memory.total()},
             series);
