@@ -126,7 +126,7 @@ void reproduce_paper(const std::string& work) {
   request.directory = work + "/paper";
   request.effort = commlens::ReproduceRequest::Effort::none;
   const auto paper = value_of(commlens::reproduce(request), "reproduce");
-  expect(paper.figures == 25 && paper.takeaways.rows().size() > 8, "all figures of the paper are made");
+  expect(paper.figures >= 25 && paper.takeaways.rows().size() > 8, "all figures of the paper are made");
 }
 
 void tune_messages() {
