@@ -126,10 +126,10 @@ ItemResult jobs_today(Study& study) {
       continue;
     }
     for (const AxisCalls& calls : calls_of(*plan)) {
-      sheet.add(
-          {job.model, job.framework, axes_text_of(plan->job), job.name(), name_of(calls.op), calls.axis.name(),
-           calls.group_size, calls.calls, calls.smallest, calls.largest, calls.message, calls.wire},
-          job_series(*plan, job));
+      sheet.add({job.model, job.framework, axes_text_of(plan->job), job.name(), name_of(calls.op),
+                 calls.axis.name(), calls.group_size, calls.calls, calls.smallest, calls.largest,
+                 calls.message, calls.wire},
+                job_series(*plan, job));
     }
   }
   Item item{whole_of(sheet,
