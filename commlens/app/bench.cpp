@@ -1,7 +1,6 @@
 #include "commlens/app/bench.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "commlens/app/bench_plan.hpp"
 #include "commlens/app/bench_reader.hpp"
 #include "commlens/app/bench_run.hpp"
+#include "commlens/app/free_memory.hpp"
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/output_place.hpp"
@@ -106,20 +106,7 @@ Result<BenchPlan> bench_plan(const BenchRequest& request, std::int64_t& ranks) {
 
 /// Fails where the buffers would take more than the machine has free.
 Result<void> check_buffers(const bench::MeasurePlan& plan) {
-  constexpr std::int64_t k_most = 65536;
-  const Bytes needed = bench::buffer_memory(plan);
-  const Result<std::string> memory = read_text_file("/proc/meminfo", k_most);
-  constexpr std::string_view key = "MemAvailable:";
-  const std::size_t found = memory ? memory->find(key) : std::string::npos;
-  if (found == std::string::npos) {
-    return {};
-  }
-  const std::int64_t free = std::strtoll(memory->c_str() + found + key.size(), nullptr, 10) * 1024;
-  return needed.value <= free
-             ? Result<void>()
-             : failure(fmt::format("the buffers of the ranks of this machine take {}, and it has {} "
-                                   "free; time smaller messages, or fewer ranks",
-                                   to_text(needed), to_text(Bytes{free})));
+  return check_free_memory(bench::buffer_memory(plan), "time smaller messages, or fewer ranks");
 }
 
 /// Fails where a result could not be written, or would replace what it is compared with.

@@ -10,9 +10,6 @@
 #include "commlens/base/units.hpp"
 
 namespace commlens {
-namespace {
-
-/// MemAvailable of /proc/meminfo; std::nullopt if it is missing.
 std::optional<Bytes> free_memory() {
   std::ifstream file("/proc/meminfo");
   for (std::string name; file >> name;) {
@@ -24,8 +21,6 @@ std::optional<Bytes> free_memory() {
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 Result<void> check_free_memory(Bytes needed, std::string_view advice) {
   const std::optional<Bytes> free = free_memory();

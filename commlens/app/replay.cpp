@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
-#include <limits>
 #include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "commlens/app/free_memory.hpp"
 #include "commlens/app/job_recording.hpp"
 #include "commlens/app/job_source.hpp"
 #include "commlens/app/job_transports.hpp"
@@ -119,19 +118,6 @@ Result<Trace> original_of(const ReplayRequest& request, const Events& events,
   });
 }
 
-/// MemAvailable of /proc/meminfo; std::nullopt if it is missing.
-std::optional<Bytes> memory_available() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name; file >> name;) {
-    std::int64_t kibibytes = 0;
-    if (name == "MemAvailable:" && file >> kibibytes) {
-      return Bytes{kibibytes * 1024};
-    }
-    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return std::nullopt;
-}
-
 Result<void> check_ranks_of_replay(const ReplayRequest& request, const bench::ReplayPlan& plan,
                                    std::optional<std::int64_t> launched) {
   const auto ranks = static_cast<std::int64_t>(plan.ranks.size());
@@ -155,7 +141,7 @@ Result<void> check_ranks_of_replay(const ReplayRequest& request, const bench::Re
   for (const bench::RankProgram& program : plan.ranks) {
     pools += program.pool;
   }
-  const std::optional<Bytes> available = memory_available();
+  const std::optional<Bytes> available = free_memory();
   if (!launched && available && pools > *available) {
     return failure(
         fmt::format("the buffers of {} ranks take {}, this machine has {} left; start ranks on more "

@@ -1,8 +1,6 @@
 #include "commlens/app/train.hpp"
 
 #include <exception>
-#include <fstream>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "commlens/app/engine_module.hpp"
+#include "commlens/app/free_memory.hpp"
 #include "commlens/app/job_recording.hpp"
 #include "commlens/app/job_source.hpp"
 #include "commlens/app/job_text.hpp"
@@ -74,25 +73,12 @@ Result<void> check_world(const Job& job, const TrainRequest& request, std::optio
   return {};
 }
 
-/// MemAvailable of /proc/meminfo; std::nullopt if it is missing.
-std::optional<Bytes> available_memory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name; file >> name;) {
-    std::int64_t kibibytes = 0;
-    if (name == "MemAvailable:" && file >> kibibytes) {
-      return Bytes{kibibytes * 1024};
-    }
-    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return std::nullopt;
-}
-
 /// Refuses a job that would run out of memory: model states that do not fit on all ranks together. The
 /// estimate is for the fullest stage, so half of it must be too much.
 Result<void> check_memory(const Job& job) {
   const MemoryEstimate rank = memory_per_rank(job);
   const Bytes states = rank.states();
-  const std::optional<Bytes> available = available_memory();
+  const std::optional<Bytes> available = free_memory();
   if (!available || states.value / 2 <= available->value / job.layout.ranks) {
     return {};
   }

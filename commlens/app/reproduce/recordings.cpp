@@ -1,10 +1,8 @@
 #include "commlens/app/reproduce/recordings.hpp"
 
-#include <fstream>
-#include <limits>
-
 #include <fmt/format.h>
 
+#include "commlens/app/free_memory.hpp"
 #include "commlens/app/predict.hpp"
 #include "commlens/app/train.hpp"
 #include "commlens/frameworks/memory.hpp"
@@ -151,19 +149,6 @@ namespace {
 
 /// What the ranks of a training need together, threads of one process.
 Bytes memory_needed(const Job& job) { return memory_per_rank(job).total() * job.layout.ranks; }
-
-/// MemAvailable of /proc/meminfo; nothing if it is missing.
-std::optional<Bytes> free_memory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name; file >> name;) {
-    std::int64_t kibibytes = 0;
-    if (name == "MemAvailable:" && file >> kibibytes) {
-      return Bytes{kibibytes * 1024};
-    }
-    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return std::nullopt;
-}
 
 /// Refuses what would not fit with a fifth to spare: a page is not worth a machine without memory.
 Result<void> check_room(const Training& training) {
