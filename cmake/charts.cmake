@@ -1,4 +1,7 @@
-# libcommlens-charts.so, which draws figures without a browser: the script of web/ in Duktape, where that is installed.
+# libcommlens-charts.so, which draws figures without a browser: the script of web/ in Duktape, where both can be had.
+if(NOT COMMLENS_WEB)
+  return()
+endif()
 find_path(DUKTAPE_INCLUDE duktape.h)
 find_library(DUKTAPE_LIBRARY NAMES duktape)
 if(NOT DUKTAPE_INCLUDE OR NOT DUKTAPE_LIBRARY)

@@ -100,10 +100,11 @@ TEST_F(Report, WritesEveryFigureAsJsonAndCsv) {
 
 TEST_F(Report, WritesTheChartOfEachFigureThatHasOne) {
   if (!module_file("libcommlens-charts.so")) {
-    GTEST_SKIP() << "built without Duktape";
+    GTEST_SKIP() << "built without Duktape or npm";
   }
   page({written("calls.jsonl", k_calls), "--data", path("figures")});
-  for (const nlohmann::json& entry : figure("index")["figures"]) {
+  const nlohmann::json index = figure("index");
+  for (const nlohmann::json& entry : index["figures"]) {
     const std::string id = entry["id"];
     const std::string file = path("figures/" + id + ".svg");
     const bool has_chart = entry["kind"] != "table" && entry["rows"] > 0;

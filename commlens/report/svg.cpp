@@ -88,8 +88,8 @@ Result<ChartEngineFunction> charts_entry() {
   const std::optional<std::filesystem::path> path = module_file(k_charts_file);
   if (!path) {
     return failure(
-        fmt::format("charts cannot be drawn here: {} is not in {}; build commlens where duktape-dev is "
-                    "installed, or name its directory in COMMLENS_MODULE_PATH",
+        fmt::format("charts cannot be drawn here: {} is not in {}; build commlens where duktape-dev and npm "
+                    "are installed, or name its directory in COMMLENS_MODULE_PATH",
                     k_charts_file, searched_for_modules()));
   }
   void* const module = dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);

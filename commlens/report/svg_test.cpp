@@ -98,7 +98,7 @@ class Svg : public testing::Test {
  protected:
   void SetUp() override {
     if (!module_file("libcommlens-charts.so")) {
-      GTEST_SKIP() << "built without Duktape";
+      GTEST_SKIP() << "built without Duktape or npm";
     }
     Result<SvgDrawer> opened = SvgDrawer::open();
     ASSERT_TRUE(opened.has_value()) << opened.error().message;
