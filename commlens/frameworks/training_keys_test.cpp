@@ -176,11 +176,11 @@ TEST(TrainingKeys, AnUnknownKeyIsInNoList) {
             (std::vector<std::string>{"m.yml:2 warm_up", "m.yml:3 optimizer.params.speed"}));
 }
 
-const std::string k_neox =
+const std::string k_neox_model =
     "num_layers: 4\nhidden_size: 64\nnum_attention_heads: 4\nseq_length: 32\nmax_position_embeddings: 64\n";
 
 Result<Job> neox(const std::string& more) {
-  return job_from_neox(merged_neox({parse_yaml("m.yml", k_neox + more).value()}).value(), 0, "");
+  return job_from_neox(merged_neox({parse_yaml("m.yml", k_neox_model + more).value()}).value(), 0, "");
 }
 
 using Notes = std::vector<std::string>;

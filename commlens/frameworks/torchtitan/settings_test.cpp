@@ -13,7 +13,7 @@
 namespace commlens::torchtitan {
 namespace {
 
-Job of_arguments(const std::string& text) {
+Job job_of_words(const std::string& text) {
   const auto words = argument_words("run.args", text);
   return job_of_arguments(settings_of_arguments("run.args", *words).value()).value();
 }
@@ -24,13 +24,13 @@ Job with_flags(const Job& job, const Overrides& flags) {
   return changed.value_or(Job{});
 }
 
-Job of_preset(std::string_view name, const Overrides& flags) {
+Job job_of_preset(std::string_view name, const Overrides& flags) {
   return with_flags(with_framework(preset(name).value(), k_name), flags);
 }
 
 /// models/llama3/config_registry.py of 0.3.0, llama3_8b and llama3_70b.
 TEST(TitanSettings, BuiltInModelsHaveThoseOfTheirConfiguration) {
-  const Job job = of_preset("llama3-8b", {.ranks = 64});
+  const Job job = job_of_preset("llama3-8b", {.ranks = 64});
   EXPECT_EQ(job.layout.dp, 64);
   EXPECT_EQ(job.model.sequence, 8192);
   EXPECT_EQ(job.train.micro_batch, 1);
@@ -45,12 +45,12 @@ TEST(TitanSettings, BuiltInModelsHaveThoseOfTheirConfiguration) {
   ASSERT_EQ(job.warnings.size(), 1U);
   EXPECT_EQ(job.warnings[0],
             "torchtitan's own settings of llama3_8b: 1 sequence of 8192 tokens a rank; flags change them");
-  const Job large = of_preset("llama3-70b", {.ranks = 256});
+  const Job large = job_of_preset("llama3-70b", {.ranks = 256});
   EXPECT_EQ(large.layout.tp, 8);
   EXPECT_EQ(large.layout.dp, 32);
   EXPECT_TRUE(large.layout.sequence_parallel);
   EXPECT_EQ(large.train.recompute, Recompute::full);
-  EXPECT_EQ(of_preset("llama3-70b", {.ranks = 256, .tp = 2}).layout.dp, 128);
+  EXPECT_EQ(job_of_preset("llama3-70b", {.ranks = 256, .tp = 2}).layout.dp, 128);
 }
 
 TEST(TitanSettings, BuiltInModelsAreFlavours) {
@@ -80,19 +80,19 @@ TEST(TitanSettings, BuiltInModelsAreFlavours) {
 }
 
 TEST(TitanSettings, ModelsWithoutAConfigurationHaveTheDefaults) {
-  const Job job = of_preset("llama3.2-1b", {.ranks = 8});
+  const Job job = job_of_preset("llama3.2-1b", {.ranks = 8});
   EXPECT_EQ(job.model.sequence, 8192);  // the preset's
   EXPECT_EQ(job.train.micro_batch, 8);
   EXPECT_EQ(job.train.recompute, Recompute::selective);
   EXPECT_EQ(options(job).flavour, "1B");
   EXPECT_EQ(options(job).config, "");
-  EXPECT_EQ(of_preset("mixtral-8x7b", {}).train.micro_batch, 8);
-  EXPECT_TRUE(options(of_preset("mixtral-8x7b", {})).balances_experts);
+  EXPECT_EQ(job_of_preset("mixtral-8x7b", {}).train.micro_batch, 8);
+  EXPECT_TRUE(options(job_of_preset("mixtral-8x7b", {})).balances_experts);
 }
 
 /// llama3_405b converts its layers to Float8 and overlaps tensor parallelism: the rest of it is taken.
 TEST(TitanSettings, SayWhatOfAConfigurationIsLeftOut) {
-  const Job job = of_preset("llama3-405b", {.ranks = 512});
+  const Job job = job_of_preset("llama3-405b", {.ranks = 512});
   EXPECT_EQ(job.layout.tp, 8);
   EXPECT_EQ(job.train.micro_batch, 2);
   EXPECT_EQ(
@@ -124,19 +124,19 @@ TEST(TitanSettings, JobsOfOtherFrameworksKeepLayoutAndBatch) {
 }
 
 TEST(TitanSettings, SequenceParallelismFollowsTheTensorRanks) {
-  const Job job = of_arguments("--module llama3 --config llama3_8b");
+  const Job job = job_of_words("--module llama3 --config llama3_8b");
   EXPECT_FALSE(with_flags(job, {.ranks = 8}).layout.sequence_parallel);
   EXPECT_TRUE(with_flags(job, {.ranks = 8, .tp = 2}).layout.sequence_parallel);
   EXPECT_FALSE(with_flags(job, {.ranks = 8, .tp = 2, .sp = false}).layout.sequence_parallel);
   const Job without =
-      of_arguments("--module llama3 --config llama3_70b --parallelism.no_enable_sequence_parallel");
+      job_of_words("--module llama3 --config llama3_70b --parallelism.no_enable_sequence_parallel");
   EXPECT_FALSE(with_flags(without, {.ranks = 8}).layout.sequence_parallel);
   EXPECT_TRUE(with_flags(without, {.ranks = 8, .sp = true}).layout.sequence_parallel);
 }
 
 /// Trainer.Config: a pipeline cuts the local batch into micro-batches of pipeline_parallel_microbatch_size.
 TEST(TitanSettings, APipelineCutsTheBatch) {
-  const Job job = of_arguments("--module llama3 --config llama3_8b --training.local_batch_size 8");
+  const Job job = job_of_words("--module llama3 --config llama3_8b --training.local_batch_size 8");
   const Job pipeline = with_flags(job, {.ranks = 8, .pp = 2});
   EXPECT_EQ(pipeline.train.micro_batch, 1);
   EXPECT_EQ(pipeline.train.micro_batches, 8);
@@ -150,7 +150,7 @@ TEST(TitanSettings, APipelineCutsTheBatch) {
 }
 
 TEST(TitanSettings, StagesFollowTheSchedule) {
-  const Job job = of_arguments("--module llama3 --config llama3_8b");
+  const Job job = job_of_words("--module llama3 --config llama3_8b");
   const Job single = with_flags(job, {.ranks = 8, .pp = 4});
   EXPECT_EQ(single.layout.virtual_stages, 1);
   EXPECT_EQ(options(single).schedule, pytorch::PipelineSchedule::one_f_one_b);
@@ -160,7 +160,7 @@ TEST(TitanSettings, StagesFollowTheSchedule) {
   const Job four = with_flags(job, {.ranks = 8, .pp = 4, .virtual_stages = 4});
   EXPECT_EQ(four.layout.virtual_stages, 4);
   EXPECT_EQ(options(four).schedule, pytorch::PipelineSchedule::interleaved_1f1b);
-  const Job debug = of_arguments("--module llama3 --config llama3_debugmodel");
+  const Job debug = job_of_words("--module llama3 --config llama3_debugmodel");
   EXPECT_EQ(with_flags(debug, {.ranks = 2}).layout.virtual_stages, 1);
   const Job gpipe = with_flags(debug, {.ranks = 2, .pp = 2, .schedule = Schedule::gpipe});
   EXPECT_EQ(gpipe.layout.virtual_stages, 1);
@@ -168,7 +168,7 @@ TEST(TitanSettings, StagesFollowTheSchedule) {
 }
 
 TEST(TitanSettings, RecomputationIsAFlag) {
-  const Job job = of_arguments("--module llama3 --config llama3_8b");
+  const Job job = job_of_words("--module llama3 --config llama3_8b");
   EXPECT_EQ(with_flags(job, {.recompute = Recompute::full}).train.recompute, Recompute::full);
 }
 
@@ -178,7 +178,7 @@ TEST(TitanSettings, EveryConfigurationWithRulesIsPredicted) {
     if (!recipe.not_modelled.empty()) {
       continue;
     }
-    const Job job = of_arguments(fmt::format("--module {} --config {}", recipe.module, recipe.name));
+    const Job job = job_of_words(fmt::format("--module {} --config {}", recipe.module, recipe.name));
     const Result<Plan> plan = make_plan(with_flags(job, {.ranks = 64}));
     EXPECT_TRUE(plan) << recipe.name << ": " << plan.error().message;
     ++configurations;
@@ -210,8 +210,8 @@ TEST(TitanSettings, StagesOfARankAreEqual) {
 }
 
 TEST(TitanSettings, ShardingIsNamed) {
-  EXPECT_EQ(sharding_text(of_preset("llama3-8b", {.ranks = 64, .cp = 4})), "FSDP2 over 64 ranks");
-  Job job = of_preset("llama3-8b", {.ranks = 64});
+  EXPECT_EQ(sharding_text(job_of_preset("llama3-8b", {.ranks = 64, .cp = 4})), "FSDP2 over 64 ranks");
+  Job job = job_of_preset("llama3-8b", {.ranks = 64});
   options(job).replicate = 4;
   EXPECT_EQ(sharding_text(job), "FSDP2 over 16 ranks, 4 replicas");
   options(job).replicate = 64;
