@@ -4,7 +4,7 @@
 #   commlens-train      `train`: needs LibTorch
 #   commlens-openmpi    `train --transport mpi` over Open MPI; commlens-mpich: over MPICH
 #   commlens-otf2       import and export of OTF2
-#   libcommlens0.1      the library; libcommlens-dev: its headers and CMake package
+#   libcommlens0.2      the library; libcommlens-dev: its headers and CMake package
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME commlens)
 set(CPACK_PACKAGE_VENDOR "commlens")

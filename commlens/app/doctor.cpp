@@ -34,17 +34,6 @@ Finding of_module(std::string subject, const std::string& file, const std::strin
           found ? found->string() : fmt::format("{} is not installed; {}", file, advice)};
 }
 
-/// The launcher of an MPI in PATH: mpirun.NAME as Debian has it, or mpirun when it is that MPI's.
-std::optional<fs::path> launcher_in_path(MpiLibrary mpi) {
-  for (const std::string& name : {fmt::format("mpirun.{}", name_of(mpi)), std::string("mpirun")}) {
-    const std::optional<fs::path> file = executable_of(name);
-    if (file && launcher_of(*file) == mpi) {
-      return file;
-    }
-  }
-  return std::nullopt;
-}
-
 /// The loader's error for a library; std::nullopt if it loads.
 std::optional<std::string> load_error(const std::string& library) {
   void* const handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);

@@ -246,6 +246,16 @@ std::optional<MpiLibrary> launcher_of(const fs::path& file) {
   return mpi_of_text(output_of({file.string(), "--version"}));
 }
 
+std::optional<fs::path> launcher_in_path(MpiLibrary mpi) {
+  for (const std::string& name : {fmt::format("mpirun.{}", name_of(mpi)), std::string("mpirun")}) {
+    const std::optional<fs::path> file = executable_of(name);
+    if (file && launcher_of(*file) == mpi) {
+      return file;
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<ChosenMpi> mpi_of_command(const std::vector<std::string>& command) {
   std::optional<ChosenMpi> launcher;
   for (const std::string& word : command) {

@@ -31,6 +31,9 @@ std::optional<MpiLibrary> mpi_among(const std::vector<std::string>& libraries);
 /// MPI launcher.
 std::optional<MpiLibrary> launcher_of(const std::filesystem::path& file);
 
+/// The launcher of an MPI in PATH: mpirun.NAME as Debian has it, or mpirun when it is that MPI's.
+std::optional<std::filesystem::path> launcher_in_path(MpiLibrary mpi);
+
 /// A choice and its origin, for people.
 struct ChosenMpi {
   MpiLibrary library = MpiLibrary::openmpi;

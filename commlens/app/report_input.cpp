@@ -331,7 +331,7 @@ Result<void> check_results_alone(const ReportRequest& request) {
   return {};
 }
 
-/// "recorded, commlens 0.1.0; small: 3,716,608 parameters; …".
+/// "recorded, commlens 0.2.0; small: 3,716,608 parameters; …".
 std::string one_line_of(const InputFacts& of) {
   std::string text;
   for (const auto& [what, value] : of.facts) {

@@ -15,7 +15,6 @@
 #include "commlens/app/reproduce/pages.hpp"
 #include "commlens/app/reproduce/takeaways.hpp"
 #include "commlens/app/version.hpp"
-#include "commlens/base/file.hpp"
 #include "commlens/report/html.hpp"
 #include "commlens/report/svg.hpp"
 #include "commlens/report/table_json.hpp"
@@ -89,6 +88,7 @@ class Reproduction {
                  : request.effort == ReproduceRequest::Effort::quick ? study::quick_trainings()
                                                                      : study::full_trainings();
     if (request.effort != ReproduceRequest::Effort::none) {
+      launches_ = study::launched_trainings();
       benches_ =
           request.effort == ReproduceRequest::Effort::quick ? study::quick_benches() : study::full_benches();
     }
@@ -98,24 +98,27 @@ class Reproduction {
     make_directories(directory_);
     study_.keep_jobs_in(directory_ / study::k_jobs_place);
     constexpr std::int64_t writing = 8;  // steps of a tenth of a second
-    std::int64_t steps = 2 * writing * k_items_steps;
+    const std::int64_t page_steps = writing * std::ssize(study::item_entries());
+    std::int64_t steps = 2 * page_steps;
     for (const study::Training& training : trainings_) {
       steps += steps_of(training.expected_s);
     }
     for (const study::MessageBench& bench : benches_) {
       steps += steps_of(bench.expected_s);
     }
-    Task task(request_.events, "reproducing", trainings_.empty() ? writing * k_items_steps : steps);
+    steps += std::ssize(launches_) * steps_of(k_launch_expected_s);
+    Task task(request_.events, "reproducing", trainings_.empty() ? page_steps : steps);
     write(task, writing);
     const bool has_measured = measure_all(task);
-    if ((!trainings_.empty() && train_all(task)) || has_measured) {
+    const bool has_launched = launch_all(task);
+    if ((!trainings_.empty() && train_all(task)) || has_measured || has_launched) {
       write(task, writing);
     }
     return std::move(result_);
   }
 
  private:
-  static constexpr std::int64_t k_items_steps = 30;
+  static constexpr double k_launch_expected_s = 5;
   static std::int64_t steps_of(double expected_s) {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(10 * expected_s));
   }
@@ -136,6 +139,31 @@ class Reproduction {
       task.add(steps_of(bench.expected_s));
     }
     return !study_.measured_messages().empty();
+  }
+
+  /// Whether any calls of several processes, or of tokens to experts, were recorded.
+  bool launch_all(Task& task) {
+    if (!launches_.empty() && !is_stopped()) {
+      study::recorded_dispatches((directory_ / "recordings" / study::k_dispatch_recording).string())
+          .map([&](study::RecordedDispatches&& dispatches) { study_.add(std::move(dispatches)); })
+          .map_error([&](const Error& error) { result_.not_recorded.push_back(error.message); });
+    }
+    for (const study::LaunchedTraining& launch : launches_) {
+      if (is_stopped()) {
+        break;
+      }
+      study::launched(launch, (directory_ / "recordings" / launch.name).string(), request_.stop_requested)
+          .map([&](study::RecordedStages&& stages) {
+            study_.add(std::move(stages));
+            ++result_.trainings;
+          })
+          .map_error([&](const Error& error) {
+            study_.lacks_stages(fmt::format("{}: {}", launch.setting, error.message));
+            result_.not_recorded.push_back(study_.stages_not_recorded().back());
+          });
+      task.add(steps_of(k_launch_expected_s));
+    }
+    return !study_.stages().empty() || study_.dispatches();
   }
 
   /// Whether anything was recorded.
@@ -181,8 +209,7 @@ class Reproduction {
                                "frameworks, trainings on this "
                                "machine, simulations on described ones. Every series says which it is.",
                                verdict_text(result_.takeaways), with_verdict(result_.takeaways, "FAIL") == 0};
-    write_file_atomically(directory_ / "index.html", study::page_html(head, items));
-    write_file_atomically(directory_ / "paper.md", study::page_markdown(head, items));
+    study::write_pages(directory_, head, items);
   }
 
   const ReproduceRequest& request_;
@@ -190,11 +217,46 @@ class Reproduction {
   study::Study study_;
   std::vector<study::Training> trainings_;
   std::vector<study::MessageBench> benches_;
+  std::vector<study::LaunchedTraining> launches_;
   ReproduceResult result_;
 };
 
+/// What a number is, in few words: lines of takeaways fit into 80 columns.
+std::string short_evidence(const std::string& evidence) {
+  return evidence == name_of(study::Evidence::recorded_framework) ? "real framework" : evidence;
+}
+
+/// Each claim of the paper with the checks of it.
+std::string takeaways_text(const Table& takeaways, const TextStyle& style) {
+  const auto texts_of = [](const Table& table, const char* key) {
+    std::vector<std::string> texts;
+    const Table column = table.picked({key});
+    for (const Cells& row : column.rows()) {
+      texts.push_back(row.front().plain());
+    }
+    return texts;
+  };
+  std::size_t width = 0;
+  for (const std::string& found : texts_of(takeaways, "value")) {
+    width = std::max(width, display_width(found));
+  }
+  std::string text;
+  for (const std::string& claim : study::values_of(takeaways, "what")) {
+    text += in_colour(claim, Colour::bold, style) + "\n";
+    const Table checks = study::rows_with(takeaways, "what", claim);
+    const std::vector<std::string> verdicts = texts_of(checks, "verdict");
+    const std::vector<std::string> found = texts_of(checks, "value");
+    const std::vector<std::string> evidence = texts_of(checks, "evidence");
+    for (std::size_t at = 0; at < found.size(); ++at) {
+      text += fmt::format("  {}  {}{}  {}\n", verdicts[at], found[at],
+                          std::string(width - display_width(found[at]), ' '), short_evidence(evidence[at]));
+    }
+  }
+  return text;
+}
+
 std::string reproduction_text(const ReproduceResult& result, const TextStyle& style) {
-  std::string text = result.takeaways.text(style);
+  std::string text = takeaways_text(result.takeaways, style);
   text += fmt::format("{} of {} checks pass\n", with_verdict(result.takeaways, "PASS"),
                       result.takeaways.rows().size());
   for (const std::string& reason : result.left_out) {

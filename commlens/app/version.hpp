@@ -4,6 +4,6 @@
 namespace commlens {
 
 /// Version of this library and of the program.
-constexpr std::string_view k_version = "0.1.0";
+constexpr std::string_view k_version = "0.2.0";
 
 }  // namespace commlens

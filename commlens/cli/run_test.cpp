@@ -57,7 +57,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 TEST_F(Run, HelpAndVersionAreDone) {
-  EXPECT_EQ(run_with({"--version"}).out, "commlens 0.1.0\n");
+  EXPECT_EQ(run_with({"--version"}).out, "commlens 0.2.0\n");
   EXPECT_EQ(run_with({"--help"}).code, ExitCode::done);
   for (const Command& command : commands()) {
     const Outcome help = run_with({std::string(command.name), "--help"});

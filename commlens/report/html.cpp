@@ -66,6 +66,17 @@ void append_definitions(std::string& out, const Figure& figure) {
   }
 }
 
+void append_links(std::string& out, const std::vector<PageLink>& links) {
+  if (links.empty()) {
+    return;
+  }
+  out += "<p class=\"pages\">";
+  for (const PageLink& link : links) {
+    out += fmt::format("<a href=\"{}\">{}</a>\n", html_text(link.address), html_text(link.text));
+  }
+  out += "</p>\n";
+}
+
 bool has_option(const Figure& figure, std::string_view name) {
   return std::any_of(figure.options.begin(), figure.options.end(),
                      [&](const auto& option) { return option.first == name; });
@@ -93,6 +104,7 @@ void append_figure(std::string& out, const Figure& figure) {
   for (const std::string& note : figure.notes) {
     out += fmt::format("<p class=\"note\">{}</p>\n", html_text(note));
   }
+  append_links(out, figure.links);
   append_definitions(out, figure);
   out += "</figure>\n</div>\n";
 }
@@ -216,6 +228,7 @@ std::string report_html(const ReportHead& head, const std::vector<MadeFigure>& f
       "report</a>\n<header>\n<h1>{}</h1>\n"
       "<p class=\"subtitle\">{}</p>\n",
       title, html_text(head.subtitle));
+  append_links(out, head.links);
   append_verdict(out, head.verdict);
   out += "</header>\n";
   const std::vector<Section> sections = sections_of(figures);

@@ -13,9 +13,10 @@ namespace commlens {
 /// Texts above and below the figures.
 struct ReportHead {
   std::string title;
-  std::string subtitle;        // one line
-  std::string producer;        // "commlens 0.1.0"
-  ReportVerdict verdict = {};  // the first block
+  std::string subtitle;              // one line
+  std::string producer;              // "commlens 0.2.0"
+  ReportVerdict verdict = {};        // the first block
+  std::vector<PageLink> links = {};  // pages beside it
 };
 
 /// One self-contained HTML page, which makes no network request. Tables are complete without a script, up to

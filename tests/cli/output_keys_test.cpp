@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/app/reproduce/items.hpp"
 #include "commlens/comm/event.hpp"
 #include "commlens/report/vocabulary.hpp"
 #include "tests/cli/program.hpp"
@@ -199,6 +200,35 @@ class OutputKeys : public ::testing::Test {
     add_figures("reproduce", directory_.path("paper/figures"));
   }
 
+  /// Figures of `reproduce` that --no-train leaves out: of calls that are timed, and of processes.
+  void make_recorded_figures() {
+    study::Study study;
+    study::MessageBench bench = study::quick_benches().back();
+    bench.time = std::chrono::milliseconds(1);
+    Result<study::MeasuredMessages> messages = study::measured(bench, {});
+    ASSERT_TRUE(messages) << messages.error().message;
+    study.add(std::move(*messages));
+    study.add(study::RecordedStages{"stages", "a network", "a command", stages_of_two_ranks()});
+    for (const auto make : {study::interconnect, study::cold_receive}) {
+      const study::ItemResult item = make(study);
+      ASSERT_TRUE(item) << item.error().reason;
+      for (const FigureColumn& column : item->whole.columns) {
+        written_.add("reproduce", "", column.name);
+      }
+    }
+  }
+
+  static Trace stages_of_two_ranks() {
+    Trace trace;
+    const GroupId pair = trace.groups.intern({Rank{0}, Rank{1}}, Axis::pp);
+    for (const CommKind kind : {CommKind::send, CommKind::recv}) {
+      const Rank rank{kind == CommKind::send ? 0 : 1};
+      const OpId op = trace.intern({.kind = kind, .group = pair});
+      trace.streams.push_back({.ranks = {rank, rank}, .events = {{op, 0}}, .times = {Times{}}});
+    }
+    return trace;
+  }
+
   /// What a verb writes as JSON, as a file.
   std::string result(const std::string& name, Words arguments) {
     const std::string file = directory_.path(name);
@@ -382,6 +412,7 @@ TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   write_comparisons();
   write_summaries();
   write_reproduction();
+  make_recorded_figures();
   write_tuning();
   write_replay();
   if (has_trainer()) {

@@ -59,8 +59,8 @@ if inside commlens train 19M 2>"$work/train.err"; then fail "there is no trainer
 grep -q 'the trainer is missing' "$work/train.err" || fail "train: $(cat "$work/train.err")"
 inside bash -c '. /usr/share/bash-completion/completions/commlens; complete -p commlens' >/dev/null
 
-install libcommlens0.1 libcommlens-dev
-inside ldconfig -p | grep -q 'libcommlens.so.0.1' || fail "ldconfig does not know the library"
+install libcommlens0.2 libcommlens-dev
+inside ldconfig -p | grep -q 'libcommlens.so.0.2' || fail "ldconfig does not know the library"
 install commlens-otf2
 inside commlens export /trace --to otf2 -o /archive
 inside commlens summary /archive/traces.otf2 >/dev/null

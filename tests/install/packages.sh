@@ -25,7 +25,7 @@ for package in "$work"/*.deb; do
 done
 env -u COMMLENS_MODULE_PATH "$work/root/usr/bin/commlens" predict 19M --ranks 4 | head -n 1
 for file in bin/commlens share/man/man1/commlens-predict.1 share/bash-completion/completions/commlens \
-  share/zsh/vendor-completions/_commlens share/doc/commlens/LICENSE lib/libcommlens.so.0.1; do
+  share/zsh/vendor-completions/_commlens share/doc/commlens/LICENSE lib/libcommlens.so.0.2; do
   [ -e "$work/root/usr/$file" ] || fail "$file is missing"
 done
 [ ! -e "$work/root/usr/include" ] || fail "headers are in the packages of the program or the library"

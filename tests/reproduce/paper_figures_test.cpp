@@ -6,8 +6,8 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <memory>
 #include <set>
+#include <sstream>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -16,69 +16,19 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/app/reproduce.hpp"
-#include "commlens/base/test_support.hpp"
+#include "commlens/trace/test_support.hpp"
+#include "tests/reproduce/figure_rows.hpp"
 
 namespace commlens {
 namespace {
 
-using Json = nlohmann::json;
-using test_support::ScratchDirectory;
-using Where = std::map<std::string, Json>;
-
 constexpr const char* k_items[] = {
-    "takeaways",     "fig-1",       "fig-2",      "fig-3",         "fig-4",     "fig-5",
-    "fig-6",         "fig-7",       "fig-8",      "fig-9",         "fig-10",    "fig-11",
-    "fig-12",        "fig-13",      "fig-14",     "fig-15",        "table-1",   "table-2",
-    "eq-1",          "eq-2",        "eq-3",       "eq-4",          "eq-5",      "footnotes",
-    "today",         "ep",          "cp",         "hsdp",          "zeropp",    "jobs-today",
-    "jobs-frontier", "jobs-aurora", "jobs-vista", "jobs-dgx-h100", "jobs-gb200"};
-
-/// A figure's JSON as rows.
-class Rows {
- public:
-  explicit Rows(const Json& figure) {
-    for (const Json& column : figure.at("columns")) {
-      const Json& values = column.at("values");
-      rows_.resize(values.size());
-      for (std::size_t at = 0; at < values.size(); ++at) {
-        rows_[at][column.at("name")] = values[at];
-      }
-    }
-  }
-  std::vector<Where> all(const Where& where) const {
-    std::vector<Where> found;
-    for (const Where& row : rows_) {
-      bool fits = true;
-      for (const auto& [key, value] : where) {
-        fits = fits && row.contains(key) && row.at(key) == value;
-      }
-      if (fits) {
-        found.push_back(row);
-      }
-    }
-    return found;
-  }
-  /// The value of `key` in the one row that fits; null where there is none or several.
-  Json one(const Where& where, const std::string& key) const {
-    const std::vector<Where> found = all(where);
-    return found.size() == 1 ? found.front().at(key) : Json();
-  }
-  double sum(const Where& where, const std::string& key) const {
-    double total = 0;
-    for (const Where& row : all(where)) {
-      total += row.at(key).is_number() ? row.at(key).get<double>() : 0;
-    }
-    return total;
-  }
-
- private:
-  std::vector<Where> rows_;
-};
-
-Json json_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  return Json::parse(in);
-}
+    "takeaways",     "fig-1",       "fig-2",      "fig-3",         "fig-4",      "fig-5",
+    "fig-6",         "fig-7",       "fig-8",      "fig-9",         "fig-10",     "fig-11",
+    "fig-12",        "fig-13",      "fig-14",     "fig-15",        "table-1",    "table-2",
+    "eq-1",          "eq-2",        "eq-3",       "eq-4",          "eq-5",       "footnotes",
+    "today",         "ep",          "cp",         "hsdp",          "zeropp",     "jobs-today",
+    "jobs-frontier", "jobs-aurora", "jobs-vista", "jobs-dgx-h100", "jobs-gb200", "ep-imbalance"};
 
 const Json& expected() {
   static const Json values = [] {
@@ -90,40 +40,23 @@ const Json& expected() {
 
 class Paper : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    scratch_ = std::make_unique<ScratchDirectory>();
-    ReproduceRequest request;
-    request.directory = scratch_->path("paper");
-    request.effort = ReproduceRequest::Effort::none;
-    const Result<ReproduceResult> result = reproduce(request);
-    ASSERT_TRUE(result) << result.error().message;
-    left_out_ = result->left_out;
-  }
-  static void TearDownTestSuite() { scratch_.reset(); }
-
-  static std::filesystem::path file(const std::string& name) {
-    return std::filesystem::path(scratch_->path("paper")) / name;
-  }
-  static Json figure(const std::string& id) { return json_of(file("figures/" + id + ".json")); }
+  static std::filesystem::path file(const std::string& name) { return shared_pages().file(name); }
+  static std::string text_of(const std::string& name) { return test_support::content_of(file(name)); }
+  static Json figure(const std::string& id) { return shared_pages().figure(id); }
   static Rows rows(const std::string& id) { return Rows(figure(id)); }
-
-  static std::unique_ptr<ScratchDirectory> scratch_;
-  static std::vector<std::string> left_out_;
 };
-std::unique_ptr<ScratchDirectory> Paper::scratch_;
-std::vector<std::string> Paper::left_out_;
 
 const char* const k_deepspeed_calls = "DeepSpeed 0.14.0";
 const char* const k_neox_calls = "GPT-NeoX on DeepSpeed 0.14.0";
 
 TEST_F(Paper, HasEveryItemOfTheChecklist) {
-  // Calls are timed where models are trained.
-  EXPECT_EQ(left_out_, std::vector<std::string>{
-                           "interconnect: calls were not timed: that takes a run without --no-train"});
-  std::ifstream page(file("index.html"));
-  const std::string html{std::istreambuf_iterator<char>(page), {}};
-  std::ifstream text(file("paper.md"));
-  const std::string markdown{std::istreambuf_iterator<char>(text), {}};
+  // Calls are timed, and processes started, where models are trained.
+  EXPECT_EQ(shared_pages().result.left_out,
+            (std::vector<std::string>{
+                "interconnect: calls were not timed: that takes a run without --no-train",
+                "cold-receive: no stages were trained: that takes a run without --no-train"}));
+  const std::string html = text_of("index.html");
+  const std::string markdown = text_of("paper.md");
   for (const char* const id : k_items) {
     EXPECT_TRUE(std::filesystem::exists(file(fmt::format("figures/{}.json", id)))) << id;
     EXPECT_TRUE(std::filesystem::exists(file(fmt::format("figures/{}.csv", id)))) << id;
@@ -132,6 +65,16 @@ TEST_F(Paper, HasEveryItemOfTheChecklist) {
   }
   EXPECT_NE(html.find("Figure 15"), std::string::npos);
   EXPECT_EQ(html.find("https://cdn"), std::string::npos);
+}
+
+TEST_F(Paper, HasAPageOfEachMachine) {
+  for (const std::string id : {"frontier", "aurora", "vista", "dgx-h100", "gb200"}) {
+    const std::string page = text_of("jobs-" + id + ".html");
+    EXPECT_NE(text_of("index.html").find("\"jobs-" + id + ".html\""), std::string::npos) << id;
+    EXPECT_NE(page.find("<a href=\"index.html\">"), std::string::npos) << id;
+    EXPECT_NE(page.find("\"jobs-" + id + "-c\""), std::string::npos) << id;
+    EXPECT_NE(page.find("jobs-" + id + "-machine"), std::string::npos) << id;
+  }
 }
 
 TEST_F(Paper, SaysOfEverySeriesWhatItIs) {
@@ -464,6 +407,17 @@ TEST_F(Paper, FrameworksOfTodayStandBesideThoseOf2024) {
   EXPECT_EQ(sent("neox"), 33554432 + 8388608);
   EXPECT_EQ(sent("megatron@core_v0.7.0"), 33554432);
   EXPECT_EQ(sent("megatron@0.19.2"), 33554432);
+}
+
+TEST_F(Paper, TakeawaysFitANarrowTerminal) {
+  std::istringstream text(rendered(shared_pages().result, Format::table));
+  int checks = 0;
+  for (std::string line; std::getline(text, line) && !line.ends_with("checks pass");) {
+    EXPECT_LE(display_width(line), 80U) << line;
+    checks +=
+        line.starts_with("  PASS  ") || line.starts_with("  FAIL  ") || line.starts_with("  open  ") ? 1 : 0;
+  }
+  EXPECT_EQ(checks, std::ssize(shared_pages().result.takeaways.rows()));
 }
 
 TEST_F(Paper, TakeawaysPassOrFailWithNumbers) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "commlens/app/record_program.hpp"
 #include "commlens/app/reproduce/items.hpp"
 #include "commlens/app/trace_source.hpp"
 #include "commlens/base/modules.hpp"
@@ -47,10 +48,14 @@ const Training& training(const std::vector<Training>& all, const std::string& na
   return *std::ranges::find(all, name, &Training::name);
 }
 
-TEST(RecordedHere, AreAsPredictedAndAsTheoryHasThem) {
+void find_modules() {
   if (const char* const program = std::getenv("COMMLENS_BINARY")) {  // modules are beside it
     setenv("COMMLENS_MODULE_PATH", std::filesystem::path(program).parent_path().c_str(), 1);
   }
+}
+
+TEST(RecordedHere, AreAsPredictedAndAsTheoryHasThem) {
+  find_modules();
   if (!module_file("libcommlens-engine.so")) {
     GTEST_SKIP() << "this build has no trainer";
   }
@@ -88,6 +93,72 @@ TEST(RecordedHere, AreAsPredictedAndAsTheoryHasThem) {
     }
     EXPECT_TRUE(has_recorded) << item->whole.caption;
   }
+}
+
+/// The cells of an item's column, as its CSV has them.
+std::vector<std::string> cells_of(const Figure& figure, const std::string& key) {
+  std::vector<std::string> cells;
+  for (const FigureColumn& column : figure.columns) {
+    for (std::size_t row = 0; column.name == key && row < column.rows(); ++row) {
+      cells.push_back(column.plain(row));
+    }
+  }
+  return cells;
+}
+
+TEST(ColdReceive, SaysWhyItIsNotThere) {
+  Study study;
+  ASSERT_FALSE(cold_receive(study));
+  EXPECT_EQ(cold_receive(study).error().reason,
+            "no stages were trained: that takes a run without --no-train");
+  study.lacks_stages("Open MPI, TCP: no mpirun of Open MPI is in PATH");
+  EXPECT_EQ(cold_receive(study).error().reason, "Open MPI, TCP: no mpirun of Open MPI is in PATH");
+}
+
+TEST(ColdReceive, TellsTheFirstMessageOfEachPairFromLaterOnes) {
+  find_modules();
+  const LaunchedTraining over_tcp = launched_trainings().back();
+  EXPECT_EQ(command_of(over_tcp),
+            "mpirun -n 4 --oversubscribe --bind-to none --mca pml ob1 --mca btl self,tcp --mca "
+            "btl_tcp_if_include lo --mca btl_base_verbose 40 --tag-output "
+            "commlens train 19M --dp 1 --pp 4 --layers 4 --hidden 64 --heads 2 --seq 64 --vocab 512 "
+            "--micro-batch 1 --micro-batches 4 --dtype fp32 --iterations 6 --threads 1 --transport mpi");
+  if (!module_file("libcommlens-engine.so") || !module_file("libcommlens-mpi-openmpi.so") ||
+      !launcher_in_path(MpiLibrary::openmpi)) {
+    GTEST_SKIP() << "no trainer, or no Open MPI";
+  }
+  const test_support::ScratchDirectory directory;
+  Result<RecordedStages> stages = launched(over_tcp, directory.path("stages"), {});
+  ASSERT_TRUE(stages) << stages.error().message;
+  Study study;
+  study.add(std::move(*stages));
+  study.lacks_stages("Open MPI, carrier pigeons: none are at home");
+  const ItemResult item = cold_receive(study);
+  ASSERT_TRUE(item) << item.error().reason;
+  EXPECT_EQ(item->panels.size(), 1U);
+  EXPECT_EQ(item->whole.notes.back(), "Not recorded here: Open MPI, carrier pigeons: none are at home.");
+  // Four stages have three boundaries, each with two directions. In 6 iterations of 4 micro-batches a pair
+  // has 24 messages; b s h = 1 x 64 x 64 fp32 values.
+  std::map<std::string, int> rows;
+  const std::vector<std::string> part = cells_of(item->whole, "part");
+  for (std::size_t row = 0; row < part.size(); ++row) {
+    const auto at = [&](const char* key) { return cells_of(item->whole, key)[row]; };
+    ++rows[at("op") + " " + at("source_rank") + " " + at("destination_rank") + " " + part[row] + " " +
+           at("count")];
+    EXPECT_EQ(at("message_bytes"), "16384");
+    EXPECT_EQ(at("evidence"), "recorded here");
+    EXPECT_EQ(at("provenance"), "`" + command_of(over_tcp) + "`");
+    EXPECT_EQ(at("moving_ns").empty(), at("op") == "send");
+    EXPECT_EQ(at("cold_slowdown").empty(), part[row] != "first");
+  }
+  std::map<std::string, int> expected;
+  for (const char* const pair : {"0 1", "1 2", "2 3", "3 2", "2 1", "1 0"}) {
+    for (const char* const op : {"recv", "send"}) {
+      expected[fmt::format("{} {} first 1", op, pair)] = 1;
+      expected[fmt::format("{} {} later, median 23", op, pair)] = 1;
+    }
+  }
+  EXPECT_EQ(rows, expected);
 }
 
 TEST(Commands, RepeatATraining) {

@@ -20,7 +20,7 @@ constexpr std::string_view k_today = "2024 against today";
 constexpr std::string_view k_future = "The paper's future work";
 constexpr std::string_view k_jobs = "Jobs of today on five machines";
 
-constexpr std::array<ItemEntry, 36> k_items = {{
+constexpr std::array<ItemEntry, 38> k_items = {{
     {"takeaways", "Takeaways as checks", k_conclusions, takeaways},
     {"fig-1", "Figure 1: 13B, ZeRO-1 and 8 tensor ranks", k_motivation, zero1_time_13b},
     {"fig-2", "Figure 2: 20B, ZeRO-1 and 8 tensor ranks", k_motivation, zero1_time_20b},
@@ -43,11 +43,13 @@ constexpr std::array<ItemEntry, 36> k_items = {{
     {"fig-11", "Figure 11: Volumes of pipeline and tensor parallelism", k_split_model, model_volumes},
     {"fig-12", "Figure 12: Operations of pipeline and tensor parallelism", k_split_model, model_breakdown},
     {"fig-13", "Figure 13: Pipeline and tensor parallelism against theory", k_split_model, model_theory},
+    {"cold-receive", "Cold receive: First and later messages of each pair", k_split_model, cold_receive},
     {"fig-14", "Figure 14: Gathers and throughput by sequence length", k_length, sequence_gathers},
     {"fig-15", "Figure 15: Messages and throughput by sequence length", k_length, sequence_messages},
     {"footnotes", "Footnotes 1 to 5", k_notes, footnotes},
     {"today", "Today: The same configuration by each framework", k_today, frameworks_today},
     {"ep", "Expert parallelism: Closed form and frameworks", k_future, expert_parallelism},
+    {"ep-imbalance", "Expert imbalance: Skewed routers and capacities", k_future, expert_imbalance},
     {"cp", "Context parallelism: Closed forms and frameworks", k_future, context_parallelism},
     {"hsdp", "Hybrid sharding: Closed form and PyTorch", k_future, hybrid_sharding},
     {"zeropp", "ZeRO++: What leaves the node", k_future, quantised_zero},

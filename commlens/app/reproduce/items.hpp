@@ -58,6 +58,7 @@ ItemResult footnotes(Study& study);
 ItemResult takeaways(Study& study);
 ItemResult frameworks_today(Study& study);
 ItemResult expert_parallelism(Study& study);
+ItemResult expert_imbalance(Study& study);
 ItemResult context_parallelism(Study& study);
 ItemResult hybrid_sharding(Study& study);  // HSDP
 ItemResult quantised_zero(Study& study);   // ZeRO++
@@ -67,6 +68,7 @@ ItemResult jobs_aurora(Study& study);
 ItemResult jobs_vista(Study& study);
 ItemResult jobs_dgx_h100(Study& study);
 ItemResult jobs_gb200(Study& study);
+ItemResult cold_receive(Study& study);  // the paper's remark on first receives, over lazy connections
 ItemResult interconnect(Study& study);  // the paper's benchmarks of the network, of this machine
 
 /// The rows of Figures 10 and 13, which show what Eqs 2 to 5 say against what is sent.

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "commlens/app/reproduce/items.hpp"
+#include "commlens/app/reproduce/machine_table.hpp"
+#include "commlens/machine/machines.hpp"
 #include "commlens/summary/breakdown.hpp"
 
 namespace commlens::study {
@@ -159,16 +161,19 @@ void add_simulated(Sheet& sheet, const TodayJob& job, const SimulatedJob& simula
     series.provenance += fmt::format("; not measured: {}", reason);
   }
   const double whole = simulation.seconds.value;
-  const auto add = [&](const char* panel, const char* part, const Estimate& time) {
+  const auto add = [&](const char* panel, const std::string& part, const Estimate& time, Cell exposed) {
     sheet.add({panel, job.model, job.framework, axes_text_of(simulated.job), job.name(), part, time.value,
-               time.low, time.high, time.value / whole, Cell(), Cell(), Cell(), Cell()},
+               time.low, time.high, std::move(exposed), time.value / whole, Cell(), Cell(), Cell(), Cell()},
               series);
   };
-  add("a", "computing", simulation.compute);
-  add("a", "exposed calls", simulation.exposed);
-  add("a", "bubble and waiting", simulation.waiting);
+  add("a", "computing", simulation.compute, Cell());
+  add("a", "exposed calls", simulation.exposed, Cell());
+  add("a", "bubble and waiting", simulation.waiting, Cell());
+  for (const SimulatedCalls& calls : simulation.calls) {
+    add("c", fmt::format("{} {}", name_of(calls.op), calls.axis.name()), calls.moving, calls.exposed.value);
+  }
   sheet.add({"", job.model, job.framework, axes_text_of(simulated.job), job.name(), "iteration", whole,
-             simulation.seconds.low, simulation.seconds.high, 1.0, simulation.tokens_per_second.value,
+             simulation.seconds.low, simulation.seconds.high, Cell(), 1.0, simulation.tokens_per_second.value,
              simulation.tokens_per_second.low, simulation.tokens_per_second.high, simulated.memory.total()},
             series);
 }
@@ -184,9 +189,29 @@ void note_memory(std::vector<std::string>& notes, const TodayJob& job, const Sim
   }
 }
 
+/// All rows, as the files have them.
+Drawing job_table() {
+  return {FigureKind::bars,
+          bar_options("bar", "part", true, {"part_share", "time_s"}),
+          {"panel", "model", "framework", "series", "provenance"}};
+}
+
+Drawing iteration_table() {
+  return {FigureKind::table,
+          {},
+          {"panel", "bar", "part", "exposed_s", "part_share", "series", "evidence", "provenance"}};
+}
+
+Drawing calls_drawing() {
+  return {FigureKind::bars,
+          bar_options("bar", "part", true, {"part_share", "time_s", "exposed_s"}),
+          {"panel", "model", "framework", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
+           "tokens_per_s_high_per_rank", "memory_bytes_per_rank", "series", "evidence", "provenance"}};
+}
+
 ItemResult jobs_on(Study& study, const char* machine, const char* id) {
   Sheet sheet({"panel", "model", "framework", "setting", "bar", "part", "time_s", "low_s", "high_s",
-               "part_share", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
+               "exposed_s", "part_share", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
                "tokens_per_s_high_per_rank", "memory_bytes_per_rank"});
   std::vector<std::string> notes;
   std::string title;
@@ -203,24 +228,31 @@ ItemResult jobs_on(Study& study, const char* machine, const char* id) {
   if (sheet.empty()) {
     return no_figure(notes.empty() ? "nothing could be simulated" : notes.front());
   }
-  const Drawing drawing{FigureKind::bars,
-                        bar_options("bar", "part", true, {"part_share", "time_s"}),
-                        {"panel", "model", "framework", "series", "provenance"}};
+  const Drawing drawing{
+      FigureKind::bars,
+      bar_options("bar", "part", true, {"part_share", "time_s"}),
+      {"panel", "model", "framework", "exposed_s", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
+       "tokens_per_s_high_per_rank", "memory_bytes_per_rank", "series", "evidence", "provenance"}};
   Item item{whole_of(sheet,
                      fmt::format("One iteration of the same jobs, simulated on {}: computing, calls in which "
                                  "a rank computes nothing, and waiting, the means over ranks. Every row has "
                                  "its 90 % interval, the tokens a second and the memory of a rank.",
                                  title),
-                     drawing),
+                     job_table()),
             {}};
   item.panels.push_back(panel_of(rows_with(sheet.table(), "panel", "a"), fmt::format("{}-a", id),
                                  "Parts of an iteration", "", drawing));
-  item.panels.push_back(
-      panel_of(rows_with(sheet.table(), "part", "iteration"), fmt::format("{}-b", id),
-               "Iteration, tokens and memory", "",
-               {FigureKind::table,
-                {},
-                {"panel", "model", "framework", "part", "part_share", "series", "provenance"}}));
+  item.more.push_back(panel_of(rows_with(sheet.table(), "part", "iteration"), fmt::format("{}-b", id),
+                               "Iteration, tokens and memory", "", iteration_table()));
+  item.more.push_back(
+      panel_of(rows_with(sheet.table(), "panel", "c"), fmt::format("{}-c", id),
+               "Calls under way, by operation and axis",
+               "Time in which such calls move data over that of the iteration, the mean over ranks. "
+               "Calls that overlap count each; exposed: the rank computes nothing meanwhile.",
+               calls_drawing()));
+  if (const Result<Machine> described = find_machine(machine)) {
+    item.more.push_back(machine_table(*described, fmt::format("{}-machine", id)));
+  }
   item.whole.notes.insert(item.whole.notes.begin(), notes.begin(), notes.end());
   return item;
 }

@@ -49,23 +49,72 @@ void append_markdown_table(std::string& out, const Figure& figure) {
   }
 }
 
-/// What the page draws of an item: its panels, the first with the item's caption and the last with its
-/// notes.
-std::vector<Figure> drawn(const Item& item) {
-  if (item.panels.empty()) {
-    return {item.whole};
+/// "Figure 7" of "Figure 7: Shares of operations under ZeRO".
+std::string number_of(const Item& item) { return item.whole.title.substr(0, item.whole.title.find(':')); }
+
+/// Panels with the item's caption, titled by its number.
+std::vector<Figure> titled(const Item& item, std::vector<Figure> figures) {
+  if (figures.front().caption.empty()) {
+    figures.front().caption = item.whole.caption;
   }
-  std::vector<Figure> figures = item.panels;
-  figures.front().caption = item.whole.caption;
-  figures.back().notes = item.whole.notes;
   for (Figure& figure : figures) {
-    figure.title =
-        fmt::format("{}: {}", item.whole.title.substr(0, item.whole.title.find(':')), figure.title);
+    figure.title = fmt::format("{}: {}", number_of(item), figure.title);
   }
   return figures;
 }
 
-}  // namespace
+std::string address_of(const Item& item) { return item.whole.id + ".html"; }
+
+/// What the page draws of an item: its panels, the first with the item's caption and the last with its
+/// notes, or with a link to the item's own page.
+std::vector<Figure> drawn(const Item& item) {
+  if (item.panels.empty()) {
+    return {item.whole};
+  }
+  std::vector<Figure> figures = titled(item, item.panels);
+  if (item.more.empty()) {
+    figures.back().notes = item.whole.notes;
+  } else {
+    figures.back().links = {
+        {fmt::format("The page of {}: times and intervals, tokens, memory, calls, the machine's description",
+                     number_of(item)),
+         address_of(item)}};
+  }
+  return figures;
+}
+
+/// What the item's own page draws.
+std::vector<Figure> drawn_apart(const Item& item) {
+  std::vector<Figure> figures = titled(item, item.panels);
+  figures.front().caption = item.panels.front().caption;  // the page's head has the item's
+  for (const Figure& figure : item.more) {
+    figures.push_back(figure);
+  }
+  figures.back().notes.insert(figures.back().notes.end(), item.whole.notes.begin(), item.whole.notes.end());
+  return figures;
+}
+
+std::string producer_text() { return fmt::format("commlens {} reproduce", k_version); }
+
+/// "Frontier: Jobs of today", with links to the whole page and to the pages of other items.
+std::string apart_html(const PageHead& head, const MadeItem& made, const std::vector<MadeItem>& items) {
+  const Item& item = *made.item;
+  ReportHead report{item.whole.title, item.whole.caption, producer_text(), {}, {}};
+  report.links.push_back({head.title, "index.html"});
+  for (const MadeItem& other : items) {
+    if (&other != &made && other.item && !other.item->more.empty()) {
+      report.links.push_back({number_of(*other.item), address_of(*other.item)});
+    }
+  }
+  std::vector<MadeFigure> figures;
+  std::deque<FigureEntry> entries;
+  const std::string section = number_of(item);
+  for (Figure& figure : drawn_apart(item)) {
+    entries.push_back({made.entry->id, made.entry->title, section, nullptr});
+    figures.push_back({&entries.back(), std::move(figure)});
+  }
+  return report_html(report, figures);
+}
 
 std::string page_html(const PageHead& head, const std::vector<MadeItem>& items) {
   std::vector<MadeFigure> figures;
@@ -81,7 +130,7 @@ std::string page_html(const PageHead& head, const std::vector<MadeItem>& items) 
       figures.push_back({&entries.back(), std::move(figure)});
     }
   }
-  ReportHead report{head.title, head.subtitle, fmt::format("commlens {} reproduce", k_version), {}};
+  ReportHead report{head.title, head.subtitle, producer_text(), {}, {}};
   report.verdict.tone = head.holds ? ReportVerdict::Tone::good : ReportVerdict::Tone::neutral;
   report.verdict.sentences = {head.verdict};
   return report_html(report, figures);
@@ -111,6 +160,19 @@ std::string page_markdown(const PageHead& head, const std::vector<MadeItem>& ite
   return out;
 }
 
+}  // namespace
+
+void write_pages(const std::filesystem::path& directory, const PageHead& head,
+                 const std::vector<MadeItem>& items) {
+  write_file_atomically(directory / "index.html", page_html(head, items));
+  for (const MadeItem& made : items) {
+    if (made.item && !made.item->more.empty()) {
+      write_file_atomically(directory / address_of(*made.item), apart_html(head, made, items));
+    }
+  }
+  write_file_atomically(directory / "paper.md", page_markdown(head, items));
+}
+
 void write_item(const std::filesystem::path& directory, const MadeItem& made, const SvgDrawer* drawer) {
   if (!made.item) {
     return;
@@ -122,7 +184,9 @@ void write_item(const std::filesystem::path& directory, const MadeItem& made, co
   if (drawer == nullptr) {
     return;
   }
-  for (const Figure& figure : drawn(*made.item)) {
+  std::vector<Figure> all = drawn(*made.item);
+  all.insert(all.end(), made.item->more.begin(), made.item->more.end());
+  for (const Figure& figure : all) {
     if (const Result<std::string> svg = drawer->draw(figure); svg && !svg->empty()) {
       write_file_atomically(figures / fmt::format("{}.svg", figure.id), *svg);
     }

@@ -16,10 +16,10 @@ struct PageHead {
   bool holds = true;
 };
 
-/// One self-contained HTML page.
-std::string page_html(const PageHead& head, const std::vector<MadeItem>& items);
-/// The same in Markdown, charts as tables.
-std::string page_markdown(const PageHead& head, const std::vector<MadeItem>& items);
+/// The items as one self-contained HTML page, index.html; those with more of it than that shows on a page
+/// each, ID.html; and all of it in Markdown, charts as tables, paper.md. Throws SystemError.
+void write_pages(const std::filesystem::path& directory, const PageHead& head,
+                 const std::vector<MadeItem>& items);
 
 /// Writes figures/ID.json and figures/ID.csv of an item, and ID.svg of it or of each of its panels that has a
 /// chart, where there is a drawer. Throws SystemError.

@@ -64,10 +64,11 @@ struct Drawing {
 };
 
 /// A figure of the paper: all its rows, and the panels that the page draws in their place (none: the page
-/// has the whole figure). `tables`: figures without a chart may stand beside.
+/// has the whole figure). With `more`, the item has a page of its own, with its panels, these and its notes.
 struct Item {
   Figure whole;
   std::vector<Figure> panels;
+  std::vector<Figure> more = {};
 };
 
 /// The columns of a table as a figure's, those of `hidden` in the data alone.

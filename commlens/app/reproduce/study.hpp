@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "commlens/app/reproduce/asked.hpp"
+#include "commlens/app/reproduce/dispatch.hpp"
 #include "commlens/app/reproduce/golden.hpp"
 #include "commlens/app/reproduce/interconnect.hpp"
+#include "commlens/app/reproduce/launched.hpp"
 #include "commlens/app/reproduce/recordings.hpp"
 #include "commlens/app/reproduce/sheet.hpp"
 #include "commlens/app/simulate.hpp"
@@ -94,6 +96,14 @@ class Study {
   /// Calls of this machine that were timed.
   const std::vector<MeasuredMessages>& measured_messages() const { return measured_messages_; }
   void add(MeasuredMessages messages) { measured_messages_.push_back(std::move(messages)); }
+  /// Trainings of stages in processes of MPI, and why others are not there.
+  const std::vector<RecordedStages>& stages() const { return stages_; }
+  void add(RecordedStages stages) { stages_.push_back(std::move(stages)); }
+  const std::vector<std::string>& stages_not_recorded() const { return stages_not_recorded_; }
+  void lacks_stages(std::string reason) { stages_not_recorded_.push_back(std::move(reason)); }
+  /// Dispatches of tokens that were recorded here; std::nullopt: none.
+  const std::optional<RecordedDispatches>& dispatches() const { return dispatches_; }
+  void add(RecordedDispatches dispatches) { dispatches_ = std::move(dispatches); }
   /// Runs of the frameworks that came with the program.
   const std::vector<GoldenRun>& golden() const { return golden_runs(); }
 
@@ -103,6 +113,9 @@ class Study {
 
   std::vector<Recording> recordings_;
   std::vector<MeasuredMessages> measured_messages_;
+  std::vector<RecordedStages> stages_;
+  std::vector<std::string> stages_not_recorded_;
+  std::optional<RecordedDispatches> dispatches_;
   std::filesystem::path jobs_;
   std::map<std::string, Result<SimulatedJob>> simulations_;
 };

@@ -59,6 +59,12 @@ using OptionValue =
     std::variant<bool, std::int64_t, std::string, std::vector<std::string>, std::vector<std::int64_t>>;
 using FigureOptions = std::vector<std::pair<std::string, OptionValue>>;
 
+/// A link to another page.
+struct PageLink {
+  std::string text;
+  std::string address;  // relative: "jobs-frontier.html"
+};
+
 /// The data and texts of one figure of a report. All columns have the same number of rows.
 struct Figure {
   std::string id;       // of the page and of --data: lower case letters and '-'
@@ -69,6 +75,7 @@ struct Figure {
   FigureOptions options;
   std::vector<std::string> formulas;  // ids of entries of formulas.hpp this figure's numbers follow
   std::vector<std::string> notes;     // what was skipped or approximated, one sentence each
+  std::vector<PageLink> links;        // pages with more of it
 
   std::size_t rows() const { return columns.empty() ? 0 : columns.front().rows(); }
 };
