@@ -4,9 +4,9 @@
 
 # What a recorder needs of the lower floors, and no reader.
 set(capture_floors base/check base/dtype base/file base/sums base/text base/unfinished base/units comm/axis comm/event comm/group comm/mesh comm/rank_range
-    trace/clock trace/compute_file
+    trace/clock trace/comm_members trace/compute_file
     trace/compute_recorder trace/create_recording trace/growing_file trace/json_text trace/manifest_writer trace/mapped_file trace/op_cache
-    trace/rank_tables_file trace/recorder trace/stream_layout trace/table_text trace/trace trace/trace_directory)
+    trace/rank_process trace/rank_tables_file trace/recorder trace/stream_layout trace/table_text trace/trace trace/trace_directory)
 list(TRANSFORM capture_floors PREPEND ${PROJECT_SOURCE_DIR}/commlens/)
 list(TRANSFORM capture_floors APPEND .cpp)
 add_library(commlens_capture_floors OBJECT ${capture_floors})

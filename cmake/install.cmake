@@ -6,7 +6,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # Every folder that the library is made of. Its code is compiled once, for the tests, the program and the library.
-set(library_folders base comm config model machine network simulate search trace formats plan frameworks summary compare advice report transport bench tune app)
+set(library_folders base comm config model machine network simulate search trace formats plan frameworks summary live compare advice report transport bench tune app)
 add_library(commlens_library SHARED $<TARGET_OBJECTS:commlens_web> $<TARGET_OBJECTS:commlens_machines>
                                     $<TARGET_OBJECTS:commlens_training>
                                     $<TARGET_OBJECTS:commlens_layouts> $<TARGET_OBJECTS:commlens_recordings>

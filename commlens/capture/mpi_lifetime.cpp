@@ -178,6 +178,9 @@ void Session::finish() noexcept {
       }
       return;
     }
+    if (kept().session != nullptr) {
+      kept().session->recorder().announce_end();
+    }
     const ClockPoint point = clock_point(kept().world);
     std::int64_t dropped = 0;
     if (kept().session != nullptr) {

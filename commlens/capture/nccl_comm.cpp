@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "commlens/capture/nccl_job.hpp"
+#include "commlens/trace/comm_members.hpp"
 
 namespace commlens::capture {
 namespace {
@@ -80,6 +81,7 @@ Rank NcclComm::stranger(int rank) {
 
 GroupOfComm NcclComm::unresolved_group() const {
   return {.comm = identity_.comm,
+          .communicator = communicator(),
           .rank = identity_.rank,
           .size = identity_.size,
           .is_likely_world = identity_.size == job_ranks_ && stream_.self().value == identity_.rank};

@@ -14,6 +14,7 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/capture/environment.hpp"
+#include "commlens/trace/comm_members.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_directory.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -78,10 +79,6 @@ int opened_together(const fs::path& path) {
 
 fs::path rank_file(const fs::path& directory, Rank rank) {
   return directory / fmt::format("{}rank-{}.bin", k_own_prefix, rank.value);
-}
-
-fs::path comm_file(const fs::path& directory, std::uint64_t comm) {
-  return directory / fmt::format("{}comm-{:016x}.bin", k_own_prefix, comm);
 }
 
 }  // namespace
@@ -195,37 +192,13 @@ void JobDirectory::write_manifest(const fs::path& directory) const {
 
 // An entry is the global rank plus 1, so that a hole in the file means nobody. Each member writes its own.
 void publish_member(const fs::path& directory, std::uint64_t comm, int member, Rank global) {
-  const int file = ::open(comm_file(directory, comm).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const int file = ::open(members_file(directory, comm).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) {
     return;
   }
   const std::int64_t entry = global.value + 1;
   [[maybe_unused]] const ssize_t ignored = ::pwrite(file, &entry, sizeof entry, member * off_t{sizeof entry});
   ::close(file);
-}
-
-std::vector<std::optional<Rank>> published_members(const fs::path& directory, std::uint64_t comm,
-                                                   std::size_t most) {
-  std::vector<std::optional<Rank>> members;
-  const int file = ::open(comm_file(directory, comm).c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    return members;
-  }
-  std::array<std::int64_t, 512> block = {};
-  while (members.size() < most) {
-    const auto at = static_cast<off_t>(members.size() * sizeof(std::int64_t));
-    const ssize_t bytes = ::pread(file, block.data(), sizeof block, at);
-    const std::size_t entries = bytes <= 0 ? 0 : static_cast<std::size_t>(bytes) / sizeof(std::int64_t);
-    if (entries == 0) {
-      break;
-    }
-    for (std::size_t entry = 0; entry < entries && members.size() < most; ++entry) {
-      const std::int64_t value = block[entry];
-      members.push_back(value > 0 ? std::optional(Rank{value - 1}) : std::nullopt);
-    }
-  }
-  ::close(file);
-  return members;
 }
 
 }  // namespace commlens::capture

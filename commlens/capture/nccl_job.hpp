@@ -51,8 +51,4 @@ class JobDirectory {
 /// Rank `member` of communicator `comm` is `global` of the job. Quietly nothing when it cannot be written.
 void publish_member(const std::filesystem::path& directory, std::uint64_t comm, int member, Rank global);
 
-/// The members of `comm` that have reported so by now, by their rank in it; up to `most`.
-std::vector<std::optional<Rank>> published_members(const std::filesystem::path& directory, std::uint64_t comm,
-                                                   std::size_t most);
-
 }  // namespace commlens::capture

@@ -183,7 +183,7 @@ GroupId NcclStream::unresolved(const GroupOfComm& group, const std::vector<Rank>
 
 Rank NcclStream::strangers(int count) {
   if (next_stranger_ + count > k_max_ranks) {
-    next_stranger_ = k_first_stranger;
+    next_stranger_ = k_first_stranger.value;
   }
   return Rank{std::exchange(next_stranger_, next_stranger_ + count)};
 }

@@ -13,6 +13,7 @@
 #include "commlens/capture/call_sites.hpp"
 #include "commlens/capture/nccl_calls.hpp"
 #include "commlens/trace/clock.hpp"
+#include "commlens/trace/comm_members.hpp"
 #include "commlens/trace/recorder.hpp"
 
 namespace commlens::capture {
@@ -111,9 +112,7 @@ class NcclStream {
   std::map<std::uint32_t, GroupOfComm> unresolved_;  // by row of the group
   std::int64_t spent_ns_ = 0;
   std::int64_t calls_ = 0;
-  std::int64_t next_stranger_ = k_first_stranger;
-
-  static constexpr std::int64_t k_first_stranger = std::int64_t{1} << 22;
+  std::int64_t next_stranger_ = k_first_stranger.value;
 };
 
 }  // namespace commlens::capture

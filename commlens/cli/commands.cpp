@@ -5,7 +5,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::array<Command, 20> k_commands = {{
+constexpr std::array<Command, 21> k_commands = {{
     {"predict", "List the messages of a training iteration from its configuration, without running it",
      declare_predict},
     {"train", "Train a GPT for real, record every call and compare it with the prediction", declare_train},
@@ -13,6 +13,8 @@ constexpr std::array<Command, 20> k_commands = {{
     {"replay", "Make the calls of a trace again on this machine, and compare times", declare_replay},
     {"compare", "Compare two configurations, traces or logs, call by call", declare_compare},
     {"summary", "Break a trace down: calls, bytes and message sizes per op and axis", declare_summary},
+    {"hang", "Say why a recorded job does not go on: who is missing, who waits in a circle, who differs",
+     declare_hang},
     {"advise", "Recommend settings that lower a job's communication, with their savings", declare_advise},
     {"report", "Make one HTML page of traces and predictions: charts, tables, differences, advice",
      declare_report},

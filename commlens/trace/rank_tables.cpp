@@ -81,10 +81,14 @@ class RankTablesReader {
       return;
     } else if (const json* const aligned = fields_.find(line, where, "aligned", true)) {
       read_clock_point(*aligned, where);
+    } else if (const json* const ending = fields_.find(line, where, "ending", true)) {
+      fields_.number(*ending, where, "at_ns", k_any_time);
+      result_.has_begun_to_end = true;
     } else if (const json* const closing = fields_.find(line, where, "closed", true)) {
       read_closing(*closing, where);
     } else {
-      fields_.fail(where, "has none of \"tag\", \"name\", \"group\", \"op\", \"aligned\" and \"closed\"");
+      fields_.fail(
+          where, "has none of \"tag\", \"name\", \"group\", \"op\", \"aligned\", \"ending\" and \"closed\"");
     }
   }
 
@@ -136,6 +140,9 @@ class RankTablesReader {
                                       k_rank_schema));
     }
     result_.rank.emplace().value = fields_.number(line, where, "rank", {0, k_max_ranks - 1});
+    if (const json* const process = fields_.find(line, where, "process", true)) {
+      read_process(*process, where);
+    }
     const json* const found = fields_.find(line, where, "clock", false);
     if (found == nullptr) {
       return;
@@ -146,6 +153,20 @@ class RankTablesReader {
     clock.frequency_hz = fields_.number(*found, where, "frequency_hz", k_any_count);
     clock.rate_error_ppb = fields_.number(*found, where, "rate_error_ppb", k_any_count);
     clock.wall_offset = nanoseconds(fields_.number(*found, where, "wall_offset_ns", k_any_wall));
+  }
+
+  void read_process(const json& row, const std::string& where) {
+    RankProcess& process = result_.process.emplace();
+    process.host = fields_.text(row, where, "host");
+    process.pid = fields_.number(row, where, "pid", k_any_count);
+    process.start_ticks = fields_.number(row, where, "start_ticks", k_any_count);
+    process.exe = fields_.text(row, where, "exe");
+    if (row.contains("job_id")) {
+      process.job_id = fields_.text(row, where, "job_id");
+    }
+    if (row.contains("local_rank")) {
+      process.local_rank = fields_.number(row, where, "local_rank", k_any_count);
+    }
   }
 
   void read_clock_point(const json& row, const std::string& where) {

@@ -9,6 +9,7 @@
 
 #include "commlens/base/result.hpp"
 #include "commlens/trace/manifest.hpp"
+#include "commlens/trace/rank_process.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/stream_file.hpp"
 #include "commlens/trace/trace.hpp"
@@ -48,6 +49,8 @@ struct RankClosing {
 struct RankTables {
   std::optional<Rank> rank;  // with the clock; absent when the first line was lost
   RankClock clock;
+  std::optional<RankProcess> process;  // absent in older recordings
+  bool has_begun_to_end = false;       // it said that it makes no more calls
   std::int64_t lost_lines = 0;         // at least, with a part of the file
   std::vector<OpId> ops;               // row in the file -> op of the trace; k_lost_op where it was lost
   std::vector<ClockPoint> aligned;     // ascending in time; empty: the wall clocks must do

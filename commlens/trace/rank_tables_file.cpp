@@ -13,18 +13,35 @@
 namespace commlens {
 namespace {
 
-std::string opening_line(Rank rank, const RankClock& clock) {
+void append_process(JsonObject& object, const RankProcess& process) {
+  JsonObject written(object.opened("process"));
+  written.text("host", process.host);
+  written.number("pid", process.pid);
+  written.number("start_ticks", process.start_ticks);
+  written.text("exe", process.exe);
+  if (!process.job_id.empty()) {
+    written.text("job_id", process.job_id);
+  }
+  if (process.local_rank) {
+    written.number("local_rank", *process.local_rank);
+  }
+}
+
+std::string opening_line(Rank rank, const RankClock& clock, const RankProcess& process) {
   std::string line;
   {
     JsonObject object(line);
     object.text("schema", k_rank_schema);
     object.number("rank", rank.value);
-    JsonObject written(object.opened("clock"));
-    written.text("source", clock.source);
-    written.text("boot", clock.boot);
-    written.number("frequency_hz", clock.frequency_hz);
-    written.number("rate_error_ppb", clock.rate_error_ppb);
-    written.number("wall_offset_ns", clock.wall_offset.count());
+    {
+      JsonObject written(object.opened("clock"));
+      written.text("source", clock.source);
+      written.text("boot", clock.boot);
+      written.number("frequency_hz", clock.frequency_hz);
+      written.number("rate_error_ppb", clock.rate_error_ppb);
+      written.number("wall_offset_ns", clock.wall_offset.count());
+    }
+    append_process(object, process);
   }
   return line;
 }
@@ -68,12 +85,13 @@ std::string row_end(std::size_t row) {
 
 }  // namespace
 
-RankTablesFile::RankTablesFile(const std::filesystem::path& path, Rank rank, const RankClock& clock)
+RankTablesFile::RankTablesFile(const std::filesystem::path& path, Rank rank, const RankClock& clock,
+                               const RankProcess& process)
     : tags_({{"", TagId{0}}}), names_({{"", NameId{0}}}) {
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file_ >= 0) {
     errno = ENOSPC;
-    append(opening_line(rank, clock) + "\n");
+    append(opening_line(rank, clock, process) + "\n");
   }
   if (file_ < 0 || is_broken_) {
     const int cause = errno;
@@ -159,6 +177,16 @@ void RankTablesFile::add_clock_point(const ClockPoint& point) {
     written.number("at_ns", point.at.count());
     written.number("offset_ns", point.offset.count());
     written.number("error_ns", point.error.count());
+  }
+  append(line + "\n");
+}
+
+void RankTablesFile::announce_end(std::chrono::nanoseconds now) {
+  std::string line;
+  {
+    JsonObject object(line);
+    JsonObject written(object.opened("ending"));
+    written.number("at_ns", now.count());
   }
   append(line + "\n");
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -10,6 +11,7 @@
 
 #include "commlens/comm/event.hpp"
 #include "commlens/comm/group.hpp"
+#include "commlens/trace/rank_process.hpp"
 #include "commlens/trace/rank_tables.hpp"
 
 namespace commlens {
@@ -18,7 +20,8 @@ namespace commlens {
 class RankTablesFile {
  public:
   /// Makes or empties the file and writes its first line. Throws SystemError.
-  RankTablesFile(const std::filesystem::path& path, Rank rank, const RankClock& clock);
+  RankTablesFile(const std::filesystem::path& path, Rank rank, const RankClock& clock,
+                 const RankProcess& process);
   ~RankTablesFile();
   RankTablesFile(const RankTablesFile&) = delete;
   RankTablesFile& operator=(const RankTablesFile&) = delete;
@@ -34,6 +37,7 @@ class RankTablesFile {
   bool is_broken() const { return is_broken_; }
 
   void add_clock_point(const ClockPoint& point);
+  void announce_end(std::chrono::nanoseconds now);
 
   /// Writes the last line and closes the file.
   void close(const RankClosing& closing);

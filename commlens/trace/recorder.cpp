@@ -150,7 +150,7 @@ struct Recorder::State {
 
 Recorder::State::State(const std::filesystem::path& directory, Rank rank, RecorderParts parts)
     : clock(Clock::of_process()),
-      tables(directory / fmt::format("rank-{}.jsonl", rank.value), rank, rank_clock(clock)),
+      tables(directory / fmt::format("rank-{}.jsonl", rank.value), rank, rank_clock(clock), own_process()),
       head(header_of(rank)),
       file(directory / fmt::format("rank-{}.bin", rank.value), std::as_bytes(std::span(&head, 1))),
       records(file.bytes()) {
@@ -279,6 +279,10 @@ NameId Recorder::name(std::string_view text) {
 void Recorder::skip(const std::string& reason, std::int64_t calls) { state_->skipped[reason] += calls; }
 
 void Recorder::add_clock_point(const ClockPoint& point) { state_->tables.add_clock_point(point); }
+
+void Recorder::announce_end() {
+  state_->tables.announce_end(std::chrono::nanoseconds(state_->clock.now_ns()));
+}
 
 void Recorder::add_cost(std::chrono::nanoseconds per_call) noexcept { state_->cost += per_call; }
 

@@ -127,6 +127,8 @@ class Recorder {
   void skip(const std::string& reason, std::int64_t calls = 1);
   /// How the clocks of the job stand to each other. Once, or twice with time between to correct their drift.
   void add_clock_point(const ClockPoint& point);
+  /// The rank makes no more calls: it has begun to end. That may take long, where other ranks must take part.
+  void announce_end();
   /// What a caller does for each call around begin and finish, to be added to the recorder's own cost; less
   /// that when the caller has measured both.
   void add_cost(std::chrono::nanoseconds per_call) noexcept;

@@ -158,11 +158,11 @@ struct RecordTable {
   std::uint32_t version;
 };
 
-/// Goes through the records of `bytes`, a window at a time, and gives those of finished calls to
-/// `take(record)`; `left_out` counts the others.
+/// Goes through the records of `bytes`, a window at a time, and gives those of calls that the tables describe
+/// to `take(record)`; `left_out` counts the others.
 template <typename Take>
-void each_finished(const MappedFile& file, std::span<const std::byte> bytes, const RecordTable& table,
-                   LeftOut& left_out, const Take& take) {
+void each_described(const MappedFile& file, std::span<const std::byte> bytes, const RecordTable& table,
+                    LeftOut& left_out, const Take& take) {
   const std::size_t count = bytes.size() / sizeof(StreamRecord);
   constexpr std::size_t window = k_window / sizeof(StreamRecord);
   for (std::size_t begin = 0; begin < count; begin += window) {
@@ -173,17 +173,25 @@ void each_finished(const MappedFile& file, std::span<const std::byte> bytes, con
       if (table.version == 1) {
         record = as_version_2(record);
       }
-      if (!is_call(record, table.ops, left_out)) {
-        continue;
-      }
-      if (record.started_ns != k_no_time && record.duration_ns < 0) {
-        ++left_out.marked[static_cast<std::size_t>(-record.duration_ns)];
-      } else {
+      if (is_call(record, table.ops, left_out)) {
         take(record);
       }
     }
     file.forget(bytes.subspan(begin * sizeof(StreamRecord), (end - begin) * sizeof(StreamRecord)));
   }
+}
+
+/// Those of finished calls.
+template <typename Take>
+void each_finished(const MappedFile& file, std::span<const std::byte> bytes, const RecordTable& table,
+                   LeftOut& left_out, const Take& take) {
+  each_described(file, bytes, table, left_out, [&](const StreamRecord& record) {
+    if (record.started_ns != k_no_time && record.duration_ns < 0) {
+      ++left_out.marked[static_cast<std::size_t>(-record.duration_ns)];
+    } else {
+      take(record);
+    }
+  });
 }
 
 /// Collects a block of calls for a sink.
@@ -340,6 +348,20 @@ void StreamFile::visit(const std::vector<OpId>& ops, const StreamSurvey& survey,
   if (!survey.has_times() && survey.timed > 0) {
     provenance.skip("time where other calls of the rank have none", survey.timed);
   }
+}
+
+std::int64_t StreamFile::visit_records(const std::vector<OpId>& ops,
+                                       const std::function<void(OpId, const StreamRecord&)>& sink) const {
+  LeftOut left_out;
+  each_described(mapped_, records(), {ops, header_.version}, left_out,
+                 [&](const StreamRecord& record) { sink(ops[record.op_number - 1], record); });
+  Provenance missing;
+  count_missing(missing);
+  std::int64_t lost = use().dropped + left_out.zeros + left_out.impossible + left_out.undescribed;
+  for (const auto& [reason, calls] : missing.skipped) {
+    lost += calls;
+  }
+  return lost;
 }
 
 void StreamFile::read(Part part, const std::vector<OpId>& ops, const StreamSurvey& survey,

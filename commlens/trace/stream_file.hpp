@@ -88,6 +88,11 @@ class StreamFile {
   void read(Part part, const std::vector<OpId>& ops, const StreamSurvey& survey, const TimeShift& shift,
             Calls& calls) const;
 
+  /// Gives every call that the tables describe, in issue order and whatever its end (StreamRecord as in
+  /// version 2). Returns how many calls of the stream are not among them: lost or never recorded.
+  std::int64_t visit_records(const std::vector<OpId>& ops,
+                             const std::function<void(OpId, const StreamRecord&)>& sink) const;
+
   /// Gives back the mapping until map_again(), which throws SystemError where the file is not what it was; in
   /// between nothing can be read.
   void unmap() { mapped_.unmap(); }

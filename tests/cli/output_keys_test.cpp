@@ -358,6 +358,21 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
            "--vocab", "256", "--framework", "deepspeed", "--time", "1ms"});
   }
 
+  /// Dumps of two ranks that ask for different sizes in the same call.
+  void write_hang() {
+    const auto dump = [&](const std::string& name, int elements) {
+      return directory_.write(
+          name,
+          fmt::format(R"({{"version": "2.4", "pg_config": {{"0": {{"name": "0", "ranks": "[0, 1]"}}}}, )"
+                      R"("entries": [{{"profiling_name": "nccl:all_reduce", "process_group": ["0", ""], )"
+                      R"("collective_seq_id": 4, "input_sizes": [[{0}]], "input_dtypes": ["Float"], )"
+                      R"("output_sizes": [[{0}]], "output_dtypes": ["Float"], "time_created_ns": 5, )"
+                      R"("state": "started"}}]}})",
+                      elements));
+    };
+    write({"hang", dump("nccl_trace_rank_0", 8), dump("nccl_trace_rank_1", 9)});
+  }
+
   void write_tuning() {
     write({"tune",
            "--messages",
@@ -413,6 +428,7 @@ TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   write_summaries();
   write_reproduction();
   make_recorded_figures();
+  write_hang();
   write_tuning();
   write_replay();
   if (has_trainer()) {

@@ -65,6 +65,18 @@ class FlightImport {
     return builder_.finish();
   }
 
+  StatedTrace finish_states() {
+    StatedTrace result{.trace = finish(), .rank = Rank{rank_.value_or(0)}, .calls = {}};
+    const std::vector<CommEvent> none;
+    const std::vector<CommEvent>& events =
+        result.trace.streams.empty() ? none : result.trace.streams.front().events;
+    for (std::size_t call = 0; call < events.size(); ++call) {
+      result.calls.push_back(states_[call]);
+      result.calls.back().op = events[call].op;
+    }
+    return result;
+  }
+
  private:
   /// Calls between start and end of coalescing stay "scheduled" for ever; what became of them is in the
   /// marker after them, which has their sequence numbers.
@@ -124,7 +136,12 @@ class FlightImport {
     }
     set_sizes(entry, kind, record);
     set_state(entry, kind, record);
-    builder_.add_or_skip(record);
+    if (builder_.add_or_skip(record)) {
+      StatedCall& state = states_.emplace_back();
+      state.state = entry.state == FlightEntry::State::completed ? CallState::finished : CallState::under_way;
+      state.is_counted = !is_point_to_point(kind) && entry.sequence > 0;
+      state.number = state.is_counted ? std::optional(entry.sequence) : std::nullopt;
+    }
   }
 
   void set_pair(const FlightEntry& entry, CallRecord& record) const {
@@ -192,6 +209,7 @@ class FlightImport {
   CallBuilder builder_;
   TorchGroups groups_;
   std::vector<FlightEntry> entries_;
+  std::vector<StatedCall> states_;  // of the calls that were added; no ops yet
   /// By group and number of it: the places in entries_ that no marker has ended. Each is ended once.
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> uncoalesced_;
   std::int64_t markers_ = 0;
@@ -311,14 +329,11 @@ Result<void> read_pickle_dump(const std::filesystem::path& path, FlightImport& i
   return {};
 }
 
-}  // namespace
-
-Result<Trace> read(const std::filesystem::path& path) {
+Result<void> read_dump(const std::filesystem::path& path, FlightImport& import) {
   const Result<std::string> head = read_head(path, 256);
   if (!head) {
     return tl::unexpected(head.error());
   }
-  FlightImport import(path);
   const bool is_json = !json_object_in(*head).empty();
   const Result<void> read = is_json ? read_json_dump(path, import) : read_pickle_dump(path, import);
   if (!read) {
@@ -330,7 +345,19 @@ Result<Trace> read(const std::filesystem::path& path) {
                     "(TORCH_FR_BUFFER_SIZE)?",
                     path.string()));
   }
-  return import.finish();
+  return {};
+}
+
+}  // namespace
+
+Result<Trace> read(const std::filesystem::path& path) {
+  FlightImport import(path);
+  return read_dump(path, import).map([&] { return import.finish(); });
+}
+
+Result<StatedTrace> read_states(const std::filesystem::path& path) {
+  FlightImport import(path);
+  return read_dump(path, import).map([&] { return import.finish_states(); });
 }
 
 bool sniff(const std::filesystem::path& /*path*/, std::string_view head) {

@@ -13,6 +13,7 @@
 #include <commlens/app/cost.hpp>
 #include <commlens/app/doctor.hpp>
 #include <commlens/app/export_trace.hpp>
+#include <commlens/app/hang.hpp>
 #include <commlens/app/import_files.hpp>
 #include <commlens/app/machines.hpp>
 #include <commlens/app/predict.hpp>
@@ -77,6 +78,9 @@ void read_trace(const std::string& work) {
   const commlens::SummaryView view{subject, "trace", subject.options, {}};
   expect(rendered(view, commlens::Format::json).find("\"commlens.summary/") != std::string::npos,
          "JSON has its schema");
+  commlens::HangRequest stuck;
+  stuck.inputs = {trace};
+  expect(!commlens::hang(stuck).has_value(), "hang refuses a trace that is no recording");
 
   commlens::ExportRequest csv;
   csv.input = {trace};

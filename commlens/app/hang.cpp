@@ -1,0 +1,220 @@
+#include "commlens/app/hang.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/formats/call_states.hpp"
+#include "commlens/trace/job_states.hpp"
+
+namespace commlens {
+namespace {
+
+/// One look at a job.
+struct HangLook {
+  JobProgress job;
+  std::vector<ProcessState> processes;
+  bool is_concluded = false;
+  bool is_recording = false;  // as opposed to dumps
+};
+
+/// Whether a rank that has not ended has a process.
+bool has_live_rank(const HangLook& look) {
+  for (std::size_t row = 0; row < look.processes.size(); ++row) {
+    const ProcessState state = look.processes[row];
+    if (!look.job.ranks[row].state.has_ended && state != ProcessState::gone &&
+        state != ProcessState::unknown) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// A process that is gone cannot go on; where all are, the job was ended as a whole.
+void mark_halted(HangLook& look) {
+  const bool is_running = has_live_rank(look);
+  for (std::size_t row = 0; row < look.processes.size(); ++row) {
+    const ProcessState state = look.processes[row];
+    RankProgress& rank = look.job.ranks[row];
+    rank.is_halted = !rank.state.has_ended && is_running &&
+                     (state == ProcessState::gone || state == ProcessState::stopped);
+  }
+}
+
+/// Of files that say how far each call has come, one of each rank.
+Result<JobProgress> progress_in_files(const std::vector<std::string>& files) {
+  std::vector<StatedTrace> dumps;
+  for (const std::string& file : files) {
+    Result<StatedTrace> dump = formats::read_call_states(file);
+    if (!dump) {
+      return tl::unexpected(dump.error());
+    }
+    dumps.push_back(std::move(*dump));
+  }
+  std::sort(dumps.begin(), dumps.end(),
+            [](const StatedTrace& a, const StatedTrace& b) { return a.rank < b.rank; });
+  const auto same = std::adjacent_find(dumps.begin(), dumps.end(),
+                                       [](const auto& a, const auto& b) { return a.rank == b.rank; });
+  if (same != dumps.end()) {
+    return failure(fmt::format("two files are of rank {}: give one of each rank, whose number ends its name",
+                               same->rank.value));
+  }
+  ProgressBuilder builder;
+  for (const StatedTrace& dump : dumps) {
+    builder.begin_rank({.rank = dump.rank, .process = {}, .boot = {}}, dump.trace);
+    for (const StatedCall& call : dump.calls) {
+      builder.add(call);
+    }
+    builder.end_rank();
+  }
+  return builder.finish();
+}
+
+Result<HangLook> look_at(const HangRequest& request) {
+  HangLook look;
+  std::error_code error;
+  if (request.inputs.size() == 1 && std::filesystem::is_directory(request.inputs.front(), error)) {
+    const Result<JobStates> states = JobStates::open(request.inputs.front());
+    if (!states) {
+      return tl::unexpected(states.error());
+    }
+    look.job = progress_of(*states);
+    look.is_concluded = states->is_concluded();
+    look.is_recording = true;
+  } else {
+    Result<JobProgress> progress = progress_in_files(request.inputs);
+    if (!progress) {
+      return tl::unexpected(progress.error());
+    }
+    look.job = std::move(*progress);
+  }
+  for (const RankProgress& rank : look.job.ranks) {
+    look.processes.push_back(look_at_process(rank.state));
+  }
+  mark_halted(look);
+  return look;
+}
+
+JobRun run_of(const HangLook& look) {
+  if (has_live_rank(look)) {
+    return JobRun::running;
+  }
+  const bool have_ended = std::all_of(look.job.ranks.begin(), look.job.ranks.end(),
+                                      [](const RankProgress& rank) { return rank.state.has_ended; });
+  if (have_ended) {
+    return JobRun::ended;
+  }
+  const bool are_gone = std::all_of(look.processes.begin(), look.processes.end(),
+                                    [](ProcessState state) { return state == ProcessState::gone; });
+  return look.is_recording && (are_gone || look.is_concluded) ? JobRun::stopped : JobRun::unknown;
+}
+
+/// Whether a rank that waits, or that is waited for, has entered or left a call since.
+bool has_moved_since(const HangResult& before, const HangLook& look) {
+  const auto is_concerned = [&](std::size_t row) {
+    const WaitGraph::Node& node = before.graph.ranks[row];
+    return node.waits() || !node.inside.empty() || !node.missing_in.empty();
+  };
+  if (look.job.ranks.size() != before.job.ranks.size()) {
+    return true;
+  }
+  for (std::size_t row = 0; row < look.job.ranks.size(); ++row) {
+    const RankProgress& then = before.job.ranks[row];
+    const RankProgress& now = look.job.ranks[row];
+    if (is_concerned(row) && (now.calls != then.calls || now.open.size() != then.open.size())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void fill(HangLook&& look, HangResult& result) {
+  result.run = run_of(look);
+  result.job = std::move(look.job);
+  result.processes = std::move(look.processes);
+  result.graph = wait_graph(result.job);
+  result.finding = find_hang(result.job, result.graph);
+}
+
+std::string ranks_are(std::int64_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
+
+void add_notes(HangResult& result) {
+  const auto count = [&](const auto& is_counted) {
+    return std::count_if(result.job.ranks.begin(), result.job.ranks.end(), is_counted);
+  };
+  const auto without = count([](const RankProgress& rank) { return rank.state.is_recorded == false; });
+  const auto incomplete =
+      count([](const RankProgress& rank) { return rank.state.is_recorded && rank.state.lost > 0; });
+  if (without > 0) {
+    result.notes.push_back(
+        fmt::format("nothing is recorded of {}: what they wait for is not known", ranks_are(without)));
+  }
+  if (incomplete > 0) {
+    result.notes.push_back(fmt::format(
+        "calls of {} are missing from the recording, so the numbers of the rest are not comparable",
+        ranks_are(incomplete)));
+  }
+  if (result.finding.may_compute) {
+    result.notes.push_back(
+        "a rank of the circle has requests under way alone: whether it waits for them or computes is not "
+        "recorded");
+  }
+  if (result.finding.is_any_of) {
+    result.notes.push_back("only receives from any source wait: a send of one of these ranks is enough");
+  }
+  if (result.run == JobRun::stopped && result.is_stuck()) {
+    result.notes.push_back(
+        "the job was killed or has failed: a healthy one that is killed while some ranks compute looks the "
+        "same");
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(JobRun run) {
+  switch (run) {
+    case JobRun::running:
+      return "running";
+    case JobRun::ended:
+      return "ended";
+    case JobRun::stopped:
+      return "stopped";
+    case JobRun::unknown:
+      return "unknown";
+  }
+  return "";
+}
+
+Result<HangResult> hang(const HangRequest& request) {
+  if (request.inputs.empty()) {
+    return failure("no trace is given: name the directory of a recording, or a flight recorder's dumps");
+  }
+  HangResult result;
+  result.name =
+      request.inputs.size() == 1 ? request.inputs.front() : fmt::format("{} dumps", request.inputs.size());
+  Result<HangLook> look = look_at(request);
+  if (!look) {
+    return tl::unexpected(look.error());
+  }
+  fill(std::move(*look), result);
+  if (result.run == JobRun::running && result.is_stuck() && request.unchanged_for.count() > 0) {
+    std::this_thread::sleep_for(request.unchanged_for);
+    Result<HangLook> later = look_at(request);
+    if (!later) {
+      return tl::unexpected(later.error());
+    }
+    result.has_moved = has_moved_since(result, *later);
+    fill(std::move(*later), result);
+    result.unchanged_for = request.unchanged_for;
+    if (result.has_moved) {
+      result.finding = {};
+    }
+  }
+  add_notes(result);
+  return result;
+}
+
+}  // namespace commlens

@@ -1,0 +1,99 @@
+#include "commlens/live/call_signature.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace commlens {
+namespace {
+
+constexpr std::string_view k_window_prefix = "MPI_Win_";
+
+/// Functions of MPI of kind `other` that all members of the communicator call (MPI 4.0, chapters 6, 8, 12).
+bool is_collective_function(std::string_view function) {
+  std::string_view name = function;
+  if (!name.starts_with("MPI_")) {
+    return true;  // of other libraries: gather, scatter
+  }
+  if (name == "MPI_Win_fence") {
+    return true;
+  }
+  name.remove_prefix(4);
+  if (name.starts_with('I')) {
+    name.remove_prefix(1);
+  }
+  const auto begins = [&](std::string_view word) {
+    return name.size() >= word.size() &&
+           std::equal(word.begin(), word.end(), name.begin(), [](char a, char b) { return a == (b | 0x20); });
+  };
+  return begins("gather") || begins("scatter") || begins("scan") || begins("exscan") || begins("neighbor");
+}
+
+}  // namespace
+
+bool has_own_sizes(std::string_view function) {
+  if (!function.starts_with("MPI_")) {
+    return false;
+  }
+  for (const std::string_view end : {"_c", "_init"}) {
+    if (function.ends_with(end)) {
+      function.remove_suffix(end.size());
+    }
+  }
+  return function.ends_with('v') || function.ends_with('w');
+}
+
+CallPart part_of(const Trace& tables, const CommOp& op, Rank rank) {
+  const bool is_known = tables.groups.knows_members(op.group);
+  const std::vector<Rank> members = is_known ? tables.groups.members(op.group, rank) : std::vector<Rank>{};
+  if (is_point_to_point(op.kind)) {
+    if (members.size() != 2) {
+      return op.kind == CommKind::recv && members.empty() ? CallPart::receive_any : CallPart::other;
+    }
+    if (members.front() == members.back()) {
+      return CallPart::other;
+    }
+    return op.kind == CommKind::send ? CallPart::send : CallPart::receive;
+  }
+  const bool is_member = std::find(members.begin(), members.end(), rank) != members.end();
+  const bool is_collective = op.kind != CommKind::other || is_collective_function(tables.names.text(op.name));
+  return is_member && members.size() > 1 && is_collective ? CallPart::collective : CallPart::other;
+}
+
+CallChannel channel_of(const Trace& tables, const CommOp& op, Rank rank, CallPart part) {
+  return {.is_pair = part != CallPart::collective,
+          .is_window = tables.names.text(op.name).starts_with(k_window_prefix),
+          .members = tables.groups.members(op.group, rank),
+          .communicator = tables.groups.communicator(op.group)};
+}
+
+std::int64_t root_of(const Trace& tables, const CommOp& op, Rank rank) {
+  if (!op.root || !tables.groups.knows_members(op.group)) {
+    return -1;
+  }
+  const std::vector<Rank> members = tables.groups.members(op.group, rank);
+  const auto place = static_cast<std::size_t>(op.root->value);
+  return place < members.size() ? members[place].value : -1;
+}
+
+// Which of a call's two sizes is the same on all members: docs/volumes.md#the-table.
+CallSignature signature_of(const Trace& tables, const CommOp& op, Rank rank) {
+  const std::string& name = tables.names.text(op.name);
+  CallSignature signature{.kind = op.kind, .name = {}, .dtype = {}, .root = root_of(tables, op, rank)};
+  if (op.kind == CommKind::other) {
+    signature.name = name;
+    return signature;
+  }
+  // PyTorch's all_to_all may move other amounts to each rank.
+  const bool may_be_uneven = op.kind == CommKind::all_to_all && !name.starts_with("MPI_");
+  if (op.match != Match::exact || op.rounding.value > 0 || may_be_uneven || has_own_sizes(name)) {
+    return signature;
+  }
+  signature.dtype = op.dtype;
+  signature.elements = op.kind == CommKind::all_gather ? op.output.value
+                       : op.kind == CommKind::reduce_scatter || op.kind == CommKind::all_to_all
+                           ? op.input.value
+                           : std::max(op.input.value, op.output.value);
+  return signature;
+}
+
+}  // namespace commlens

@@ -1,0 +1,24 @@
+#pragma once
+#include <string_view>
+
+#include "commlens/live/job_progress.hpp"
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// How a call of `rank` waits for others.
+CallPart part_of(const Trace& tables, const CommOp& op, Rank rank);
+
+/// Where it meets them; precondition: its part is collective, send or receive.
+CallChannel channel_of(const Trace& tables, const CommOp& op, Rank rank, CallPart part);
+
+/// What its other members must ask for too.
+CallSignature signature_of(const Trace& tables, const CommOp& op, Rank rank);
+
+/// The rank of its root; -1: it has none.
+std::int64_t root_of(const Trace& tables, const CommOp& op, Rank rank);
+
+/// Whether the members of a function of MPI may move different amounts: MPI_Gatherv, MPI_Ialltoallw_c.
+bool has_own_sizes(std::string_view function);
+
+}  // namespace commlens

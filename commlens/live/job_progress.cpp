@@ -1,0 +1,194 @@
+#include "commlens/live/job_progress.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "commlens/live/call_signature.hpp"
+
+namespace commlens {
+
+const ProgressBuilder::Place ProgressBuilder::k_uncounted;
+
+void ProgressBuilder::begin_rank(const RankState& state, const Trace& tables) {
+  if (tables_ != &tables) {
+    tables_ = &tables;
+    places_.clear();
+  }
+  last_.reset();
+  job_.ranks.push_back({.state = state});
+}
+
+void ProgressBuilder::add(const StatedCall& call) {
+  RankProgress& rank = job_.ranks.back();
+  if (call.state == CallState::cancelled) {
+    return;
+  }
+  ++rank.calls;
+  const Place place = call.is_counted ? place_of(call.op) : k_uncounted;
+  std::int64_t number = 0;
+  if (place.channel != k_no_channel) {
+    std::int64_t& entered = rank.entered[place.channel];
+    number = call.number.value_or(entered + 1);
+    entered = std::max(entered, number);
+    if (place.part == CallPart::collective && rank.is_known()) {
+      compare(place.channel, number, place.signature);
+    }
+  }
+  if (call.state == CallState::under_way) {
+    const bool is_blocking = tables_->op(call.op).blocking.value_or(false);
+    if (is_blocking || rank.open.size() < RankProgress::k_most_requests) {
+      rank.open.push_back(seen(call, place, number));
+    }
+  } else {
+    last_.emplace(call, number);
+  }
+}
+
+void ProgressBuilder::end_rank() {
+  if (last_) {
+    const StatedCall& call = last_->first;
+    job_.ranks.back().last = seen(call, call.is_counted ? place_of(call.op) : k_uncounted, last_->second);
+  }
+}
+
+JobProgress ProgressBuilder::finish() {
+  std::set<Rank> known;
+  for (const RankProgress& rank : job_.ranks) {
+    known.insert(rank.state.rank);
+  }
+  for (const CallChannel& channel : job_.channels) {
+    for (const Rank member : channel.members) {
+      if (known.insert(member).second) {
+        job_.ranks.push_back({.state = {.rank = member, .is_recorded = false, .process = {}, .boot = {}}});
+      }
+    }
+  }
+  std::sort(job_.ranks.begin(), job_.ranks.end(),
+            [](const RankProgress& a, const RankProgress& b) { return a.state.rank < b.state.rank; });
+  for (std::size_t channel = 0; channel < references_.size(); ++channel) {
+    if (std::optional<CallDifference> difference = difference_of(channel)) {
+      job_.differences.push_back(std::move(*difference));
+    }
+  }
+  return std::move(job_);
+}
+
+// A list of ranks is the same seen from all of them; a pattern is not.
+ProgressBuilder::Place ProgressBuilder::place_of(OpId op) {
+  const CommOp& described = tables_->op(op);
+  if (tables_->groups.pattern(described.group) != nullptr) {
+    return new_place(described);
+  }
+  const auto [found, is_new] = places_.try_emplace(static_cast<std::uint32_t>(op));
+  if (is_new) {
+    found->second = new_place(described);
+  }
+  return found->second;
+}
+
+ProgressBuilder::Place ProgressBuilder::new_place(const CommOp& op) {
+  const Rank rank = job_.ranks.back().state.rank;
+  Place place{.part = part_of(*tables_, op, rank)};
+  if (place.part != CallPart::other && place.part != CallPart::receive_any) {
+    place.channel = channel_of(commlens::channel_of(*tables_, op, rank, place.part));
+    place.signature = signature_of(commlens::signature_of(*tables_, op, rank));
+  }
+  return place;
+}
+
+std::size_t ProgressBuilder::channel_of(CallChannel channel) {
+  const auto [found, is_new] = channel_ids_.try_emplace(std::move(channel), job_.channels.size());
+  if (is_new) {
+    job_.channels.push_back(found->first);
+    references_.emplace_back();
+  }
+  return found->second;
+}
+
+std::uint32_t ProgressBuilder::signature_of(const CallSignature& signature) {
+  const auto [found, is_new] =
+      signature_ids_.try_emplace(signature, static_cast<std::uint32_t>(signatures_.size() + 1));
+  if (is_new) {
+    signatures_.push_back(signature);
+  }
+  return found->second;
+}
+
+void ProgressBuilder::compare(std::size_t channel, std::int64_t number, std::uint32_t signature) {
+  Reference& reference = references_[channel];
+  std::vector<std::uint32_t>& known = reference.signatures;
+  if (known.empty()) {
+    reference.first = number;
+  }
+  if (number < reference.first) {  // another rank's ring began later
+    known.insert(known.begin(), static_cast<std::size_t>(reference.first - number), 0);
+    reference.first = number;
+  }
+  const auto place = static_cast<std::size_t>(number - reference.first);
+  if (place >= known.size()) {
+    known.resize(place + 1);
+  }
+  if (known[place] == 0) {
+    known[place] = signature;
+  } else if (known[place] != signature) {
+    reference.differing.try_emplace(job_.ranks.back().state.rank, number, signature);
+  }
+}
+
+SeenCall ProgressBuilder::seen(const StatedCall& call, const Place& place, std::int64_t number) const {
+  const CommOp& op = tables_->op(call.op);
+  const Rank rank = job_.ranks.back().state.rank;
+  const bool has_members = place.channel == k_no_channel && tables_->groups.knows_members(op.group);
+  return {.part = place.part,
+          .channel = place.channel,
+          .number = number,
+          .op = op,
+          .name = tables_->names.text(op.name),
+          .tag = tables_->tags.text(op.tag),
+          .site = tables_->names.text(op.site),
+          .members = has_members ? tables_->groups.members(op.group, rank) : std::vector<Rank>{},
+          .root = root_of(*tables_, op, rank),
+          .iteration = call.iteration,
+          .started_ns = call.started_ns};
+}
+
+std::optional<CallDifference> ProgressBuilder::difference_of(std::size_t channel) const {
+  const Reference& reference = references_[channel];
+  if (reference.differing.empty()) {
+    return std::nullopt;
+  }
+  CallDifference result{.channel = channel, .number = INT64_MAX, .sides = {}};
+  for (const auto& [rank, first] : reference.differing) {
+    result.number = std::min(result.number, first.first);
+  }
+  const std::uint32_t common =
+      reference.signatures[static_cast<std::size_t>(result.number - reference.first)];
+  std::map<std::uint32_t, std::vector<Rank>> sides;
+  for (const RankProgress& rank : job_.ranks) {
+    const auto entered = rank.entered.find(channel);
+    if (!rank.is_known() || entered == rank.entered.end() || entered->second < result.number) {
+      continue;
+    }
+    const auto own = reference.differing.find(rank.state.rank);
+    const bool differs = own != reference.differing.end() && own->second.first == result.number;
+    sides[differs ? own->second.second : common].push_back(rank.state.rank);
+  }
+  for (auto& [signature, ranks] : sides) {
+    result.sides.emplace_back(signatures_[signature - 1], std::move(ranks));
+  }
+  std::stable_sort(result.sides.begin(), result.sides.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  return result;
+}
+
+JobProgress progress_of(const JobStates& states) {
+  ProgressBuilder builder;
+  for (std::size_t row = 0; row < states.ranks().size(); ++row) {
+    builder.begin_rank(states.ranks()[row], states.tables());
+    states.visit(row, [&](const StatedCall& call) { builder.add(call); });
+    builder.end_rank();
+  }
+  return builder.finish();
+}
+
+}  // namespace commlens
