@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "commlens/app/bench_document.hpp"
 #include "commlens/app/bench_messages.hpp"
@@ -16,6 +19,7 @@
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/output_place.hpp"
 #include "commlens/base/file.hpp"
+#include "commlens/base/file_lock.hpp"
 #include "commlens/bench/bench_op.hpp"
 
 namespace commlens {
@@ -54,6 +58,12 @@ Result<void> check_bench_request(const BenchRequest& request) {
       }
     }
   }
+  if (!request.check.empty() && request.launches > 1 && request.launch_every < k_least_launch_distance) {
+    return failure(fmt::format(
+        "--launch-every: launches that begin less than {} ms apart share one state of the machine, "
+        "and --check counts them as one; give 500ms",
+        k_least_launch_distance.count()));
+  }
   return request.time.count() > 0 && request.launches >= 1 ? Result<void>()
                                                            : failure("--time and --launches must be above 0");
 }
@@ -89,17 +99,17 @@ Result<BenchPlan> bench_plan(const BenchRequest& request, std::int64_t& ranks) {
   if (ranks > 0) {
     asked.overrides.ranks = ranks;
   }
-  return bench_messages(asked).and_then([&](const BenchMessages& messages) -> Result<BenchPlan> {
-    if (ranks > 0 && ranks != messages.ranks) {
+  return bench_messages(asked).and_then([&](const ModelMessages& messages) -> Result<BenchPlan> {
+    if (ranks > 0 && ranks != messages.job_ranks) {
       return failure(fmt::format("the messages are of {} ranks, and this job has {}; start as many",
-                                 messages.ranks, ranks));
+                                 messages.job_ranks, ranks));
     }
-    if (request.transport == Transport::threads && messages.ranks > k_most_bench_ranks) {
+    if (request.transport == Transport::threads && messages.job_ranks > k_most_bench_ranks) {
       return failure(
           fmt::format("the messages are of {} ranks, more than the {} threads that a process has here",
-                      messages.ranks, k_most_bench_ranks));
+                      messages.job_ranks, k_most_bench_ranks));
     }
-    ranks = messages.ranks;
+    ranks = messages.job_ranks;
     return plan_of_messages(messages, request.events);
   });
 }
@@ -113,6 +123,7 @@ Result<void> check_buffers(const bench::MeasurePlan& plan) {
 Result<void> check_bench_places(const BenchRequest& request) {
   std::vector<std::string> inputs = request.messages;
   inputs.push_back(request.check);
+  inputs.push_back(request.transports);
   for (const auto& [flag, file] : {std::pair("--json", request.json), {"--append", request.append}}) {
     if (file.empty()) {
       continue;
@@ -130,11 +141,14 @@ Result<void> check_bench_places(const BenchRequest& request) {
 /// The launches that --append adds to; none where the file is not there yet.
 Result<BenchRun> earlier_launches(const BenchRequest& request, const BenchRun& now) {
   std::error_code unreadable;
-  if (request.append.empty() || !std::filesystem::exists(request.append, unreadable)) {
+  const bool is_new =
+      request.append.empty() || !std::filesystem::exists(request.append, unreadable) ||
+      std::filesystem::file_size(request.append, unreadable) == 0;  // another job is to fill it
+  if (is_new) {
     return now;
   }
   return read_bench(request.append).and_then([&](BenchRun earlier) {
-    return check_comparable("--append " + request.append, earlier, now).map([&] {
+    return check_can_append(request.append, earlier, now).map([&] {
       std::erase_if(earlier.launches, [](const BenchLaunch& launch) { return launch.is_partial; });
       BenchRun run = now;
       run.launches = std::move(earlier.launches);
@@ -149,6 +163,7 @@ BenchRun planned_run(const BenchRequest& request, const BenchPlan& plan, std::in
   run.ranks = ranks;
   run.ranks_on_machine = plan.measured.ranks_on_machine;
   run.is_cold = plan.measured.is_cold;
+  run.table = std::filesystem::path(request.transports).filename().string();
   run.messages = plan.messages;
   run.classes = plan.classes;
   run.planned = plan.rows;
@@ -202,6 +217,30 @@ Result<BenchJob> prepared_bench(const BenchRequest& request, bool is_first) {
   });
 }
 
+/// The file with the comparison in it.
+void write_checked(const BenchRequest& request, BenchResult& result) {
+  const std::string& file = request.append.empty() ? request.json : request.append;
+  if (file.empty() || !result.unwritten.empty()) {
+    return;
+  }
+  try {
+    const FileLock lock(file);
+    // Other jobs may have added launches since.
+    const Result<std::string> now = request.append.empty() ? failure("") : read_bench_text(file);
+    nlohmann::ordered_json json = bench_json(result);
+    if (now) {
+      nlohmann::ordered_json written = nlohmann::ordered_json::parse(*now, nullptr, false);
+      if (written.is_object()) {
+        written["check"] = std::move(json["check"]);
+        json = std::move(written);
+      }
+    }
+    write_file_atomically(file, json_result(json));
+  } catch (const SystemError& error) {
+    result.unwritten = error.what();
+  }
+}
+
 /// Adds the comparison with an earlier result.
 Result<BenchResult> bench_checked(BenchResult result, const std::optional<BenchRun>& before,
                                   const BenchRequest& request) {
@@ -211,11 +250,7 @@ Result<BenchResult> bench_checked(BenchResult result, const std::optional<BenchR
   return check_bench(*before, result.run).map([&](const std::vector<BenchCheck>& checks) {
     result.checked = checks;
     result.checked_with = request.check;
-    for (const std::string& file : {request.json, request.append}) {
-      if (!file.empty()) {
-        write_file_atomically(file, json_result(bench_json(result)));
-      }
-    }
+    write_checked(request, result);
     return result;
   });
 }

@@ -27,14 +27,16 @@ struct BenchRequest {
   Overrides overrides;                // changes to the configuration
   Transport transport = Transport::threads;
   std::string mpi;              // openmpi or mpich; empty: the launcher's
+  std::string transports;       // a table of algorithms (docs/tuning.md); empty: none
   std::int64_t ranks = 0;       // threads; 0: those of the messages, else 2
   std::string groups;           // "world", "pairs", axes, "tp+dp": both at once; a comma list; empty: world
   std::string mesh;             // "dp=4,tp=2", slowest first; empty: that of the messages
   std::optional<bool> is_cold;  // buffers have left the caches; absent: of messages
   std::int64_t launches = 1;    // over threads: jobs one after the other
-  bool in_place = false;        // of the ops that may be
-  std::string printed_as;       // "osu", "nccl-tests": fails on types that the format lacks; empty: any
-  bool verifies = false;        // compares results before and after
+  std::chrono::nanoseconds launch_every = std::chrono::milliseconds(500);  // from begin to begin, at least
+  bool in_place = false;                                                   // of the ops that may be
+  std::string printed_as;  // "osu", "nccl-tests": fails on types that the format lacks; empty: any
+  bool verifies = false;   // compares results before and after
   std::chrono::nanoseconds time = std::chrono::seconds(1);  // of a row, at most
   std::optional<std::uint64_t> seed;                        // of the shuffles; absent: another each time
   std::string json;    // a file that has the result, also while it is being made; empty: none
@@ -42,9 +44,10 @@ struct BenchRequest {
   std::string check;   // a file of an earlier result to compare with; empty: none
   std::function<Result<void>()>
       check_places;                      // of the caller's files, by the rank that reports; may be empty
-  std::function<bool()> stop_requested;  // polled on the first rank
+  std::function<bool()> stop_requested;  // polled on the first rank, and by all while they make large buffers
   Events events;                         // progress comes from the thread of the first rank
   std::function<std::int64_t()> clock;   // of the rank whose thread asks, ns; empty: its machine's
+  std::function<std::int64_t()> launch_clock;  // when launches begin, ns since 1970; empty: the machine's
   /// Decorates the communicator of each rank; empty: nothing does.
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> decorate;
 };
@@ -56,6 +59,7 @@ struct BenchResult {
   BenchRun run;
   std::vector<BenchCheck> checked;  // against the earlier result, where one was given
   std::string checked_with;         // its file
+  std::string unwritten;  // why a file of the result is not written, or not as it should be; empty: all are
 
   /// Wrong elements in outputs, of all ranks and rows.
   std::int64_t wrong_elements() const;

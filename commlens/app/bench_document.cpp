@@ -121,6 +121,7 @@ std::vector<BenchRow> rows_of_launch(const BenchLaunch& launch) {
 
 Json launch_json(const BenchLaunch& launch) {
   return {{"seed", launch.seed},
+          {"began_unix_ns", launch.began_ns ? Json(*launch.began_ns) : Json()},
           {"clock_error_ns", std::llround(launch.clock_error_s * 1e9)},
           {"partial", launch.is_partial},
           {"rows", rows_json(table_of_rows(rows_of_launch(launch)))}};
@@ -181,6 +182,7 @@ nlohmann::ordered_json bench_json(const BenchResult& result) {
                {"transport", run.transport},
                {"rank_count", run.ranks},
                {"cache", run.is_cold ? "cold" : "hot"},
+               {"transports", run.table.empty() ? Json() : Json(run.table)},
                {"messages_of", run.messages.empty() ? Json() : Json(run.messages)},
                {"partial", is_partial},
                {"rows", rows_json(table_of_rows(combined_rows(run)))}};

@@ -155,9 +155,33 @@ std::optional<BenchStep> step_of(const BenchRun& run) {
   return most;
 }
 
-BenchLaunch launch_of(const BenchPlan& plan, const bench::Measured& measured, std::uint64_t seed,
+std::vector<std::vector<const BenchLaunch*>> bursts_of(const BenchRun& run) {
+  std::vector<const BenchLaunch*> whole;
+  for (const BenchLaunch& launch : run.launches) {
+    if (!launch.is_partial) {
+      whole.push_back(&launch);
+    }
+  }
+  // Several jobs may have added to the file at once.
+  std::stable_sort(whole.begin(), whole.end(), [](const BenchLaunch* a, const BenchLaunch* b) {
+    return a->began_ns.value_or(0) < b->began_ns.value_or(0);
+  });
+  const std::int64_t least = std::chrono::nanoseconds(k_least_launch_distance).count();
+  std::vector<std::vector<const BenchLaunch*>> bursts;
+  for (const BenchLaunch* const launch : whole) {
+    const std::optional<std::int64_t> before =
+        bursts.empty() ? std::nullopt : bursts.back().front()->began_ns;
+    if (!before || !launch->began_ns || *launch->began_ns - *before >= least) {
+      bursts.emplace_back();
+    }
+    bursts.back().push_back(launch);
+  }
+  return bursts;
+}
+
+BenchLaunch launch_of(const BenchPlan& plan, const bench::Measured& measured, const BenchLaunch& begun,
                       bool is_oversubscribed) {
-  BenchLaunch launch{seed, measured.clock_error_s, measured.is_partial, {}};
+  BenchLaunch launch{begun.seed, begun.began_ns, measured.clock_error_s, measured.is_partial, {}};
   for (std::size_t place = 0; place < measured.rows.size(); ++place) {
     const bench::MeasuredRow& row = measured.rows[place];
     if (row.one.span_s.empty()) {
@@ -167,6 +191,9 @@ BenchLaunch launch_of(const BenchPlan& plan, const bench::Measured& measured, st
     added.key = plan.rows.at(place).key;
     added.stats =
         in_whole_ns(bench::stats_of(row.one, {measured.clock_error_s, is_oversubscribed, row.messages}));
+    if (plan.rows[place].assumes_parts) {
+      added.stats.flags.push_back(bench::RowFlag::assumed_parts);
+    }
     if (!row.back_to_back_s.empty()) {
       added.back_to_back_s = whole_ns(bench::quantile(row.back_to_back_s, 0.5));
     }

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@ struct BenchPlanRow {
   std::optional<std::int64_t> calls;  // --messages: in the iteration, of the rank with the most time
   std::optional<std::int64_t> calls_all_ranks;  // and of all ranks
   std::vector<std::int64_t> calls_of_class;     // of one rank of each class of ranks
+  bool assumes_parts = false;                   // of unequal sizes, which the messages do not have
 };
 
 /// The rows and how they are measured.
@@ -50,6 +52,7 @@ struct BenchLaunchRow {
 /// One start of a job.
 struct BenchLaunch {
   std::uint64_t seed = 0;
+  std::optional<std::int64_t> began_ns;  // since 1970; absent: not known
   double clock_error_s = 0;
   bool is_partial = false;
   std::vector<BenchLaunchRow> rows;  // that have samples
@@ -62,6 +65,7 @@ struct BenchRun {
   std::int64_t ranks_on_machine = 0;  // of the first rank's; 0: all
   bool has_even_machines = true;      // as many ranks on each; not where that is not known
   bool is_cold = false;
+  std::string table;     // of algorithms: its file's name; empty: none
   std::string messages;  // as in BenchPlan
   std::vector<std::string> classes;
   std::vector<BenchPlanRow> planned;
@@ -85,6 +89,14 @@ struct BenchRow {
   std::optional<double> bus_bandwidth() const;
 };
 
+/// The whole launches of a run in their order, those of one burst together: launches that began within a
+/// quarter of a second share one state of the machine (which other processes run, at which clock rate), and
+/// are no independent measurements. A launch whose begin is not known is a burst of its own.
+std::vector<std::vector<const BenchLaunch*>> bursts_of(const BenchRun& run);
+
+/// How far apart launches begin that are independent.
+constexpr std::chrono::milliseconds k_least_launch_distance{250};
+
 /// In the order of the plan, then of the launches. Rows without samples are left out.
 std::vector<BenchRow> combined_rows(const BenchRun& run);
 
@@ -95,8 +107,8 @@ struct BenchStep {
 };
 std::optional<BenchStep> step_of(const BenchRun& run);
 
-/// A measurement as the rows of a launch.
-BenchLaunch launch_of(const BenchPlan& plan, const bench::Measured& measured, std::uint64_t seed,
+/// A measurement as the rows of a launch; `begun` has its seed and its begin.
+BenchLaunch launch_of(const BenchPlan& plan, const bench::Measured& measured, const BenchLaunch& begun,
                       bool is_oversubscribed);
 
 }  // namespace commlens

@@ -1,29 +1,29 @@
 #include "commlens/app/bench_messages.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "commlens/app/bench_plan.hpp"
-#include "commlens/app/predict.hpp"
 #include "commlens/app/trace_source.hpp"
-#include "commlens/summary/breakdown.hpp"
+#include "commlens/base/check.hpp"
 
 namespace commlens {
 namespace {
 
 using bench::BenchCase;
 using bench::BenchOp;
-using bench::GroupSet;
 
-std::optional<BenchCase> case_of_kind(const CommOp& op, std::int64_t ranks) {
+std::optional<BenchCase> case_of_kind(const ModelMessage& op) {
+  const std::int64_t ranks = op.ranks;
   BenchCase timed{.dtype = op.dtype, .message = op.input, .ranks = ranks};
   timed.root = op.root.value_or(GroupRank{0}).value;
   const bool has_equal_parts = op.input.value % ranks == 0 && op.input == op.output;
@@ -63,48 +63,56 @@ std::optional<BenchCase> case_of_kind(const CommOp& op, std::int64_t ranks) {
   return std::nullopt;
 }
 
-/// The op that makes such a call, and its message; std::nullopt for calls without one. In one buffer where
-/// trainers have one: gradients are reduced, and parameters broadcast, where they are.
-std::optional<BenchCase> case_of_op(const CommOp& op, std::int64_t ranks) {
-  std::optional<BenchCase> timed = case_of_kind(op, ranks);
-  if (timed) {
-    timed->in_place = bench::may_be_in_place(timed->op);
-  }
-  return timed;
+/// The op that makes such a call, and its message. In one buffer where trainers have one: gradients are
+/// reduced, and parameters broadcast, where they are.
+BenchCase case_of_message(const ModelMessage& message) {
+  const std::optional<BenchCase> timed = case_of_kind(message);
+  COMMLENS_CHECK(timed, "messages of a model are of kinds that transports make");
+  BenchCase made = *timed;
+  made.in_place = bench::may_be_in_place(made.op);
+  return made;
+}
+
+/// A rank's part of a call whose parts may be unequal: of all_gather what it gives, of reduce_scatter what it
+/// gets. std::nullopt: of other ops, whose parts no record has.
+std::optional<Elements> own_part(const ModelMessage& message, const BenchCase& timed) {
+  return timed.op == BenchOp::all_gather_v       ? std::optional(message.input)
+         : timed.op == BenchOp::reduce_scatter_v ? std::optional(message.output)
+                                                 : std::nullopt;
 }
 
 /// Calls of one key.
 struct GatheredCalls {
   BenchCase timed;
+  std::vector<double> of_class;
   std::set<std::vector<std::int64_t>> groups;
-  std::vector<std::int64_t> of_class;
+  /// Of each group: the parts of its ranks, each rank's once for each size that it has.
+  std::map<std::vector<std::int64_t>, std::map<std::int64_t, std::set<std::int64_t>>> parts;
 };
 
-/// The calls of all classes of ranks, by key.
+/// The messages of a model by the key of a row.
 class MessageGatherer {
  public:
-  explicit MessageGatherer(const BenchMessages& messages)
-      : trace_(messages.trace), ranks_(messages.ranks), classes_(messages.trace.streams.size()) {}
-
-  void gather() {
-    for (std::size_t place = 0; place < classes_; ++place) {
-      const RankStream& stream = trace_.streams[place];
-      std::map<OpId, std::int64_t> calls;
-      for (const CommEvent& event : stream.events) {
-        ++calls[event.op];
+  explicit MessageGatherer(const ModelMessages& messages) : messages_(messages) {
+    for (const auto& [reason, calls] : messages.left_out) {
+      skipped_[reason] += calls;
+    }
+    for (const ModelMessage& message : messages.messages) {
+      if (bench::has_unequal_parts(case_of_message(message).op)) {
+        unequal_.insert(whole_of(message));
       }
-      for (const auto& [op, count] : calls) {
-        add(place, stream, trace_.op(op), count);
-      }
+    }
+    for (const ModelMessage& message : messages.messages) {
+      add(message);
     }
   }
 
   /// Calls that cannot be timed, by reason.
-  const std::map<std::string, std::int64_t>& skipped() const { return skipped_; }
+  const std::map<std::string, double>& skipped() const { return skipped_; }
   const std::vector<BenchKey>& order() const { return order_; }
   const GatheredCalls& at(const BenchKey& key) const { return found_.at(key); }
-  std::int64_t total_of_class(std::size_t place) const {
-    std::int64_t total = 0;
+  double total_of_class(std::size_t place) const {
+    double total = 0;
     for (const auto& [key, calls] : found_) {
       total += calls.of_class[place];
     }
@@ -112,47 +120,91 @@ class MessageGatherer {
   }
 
  private:
-  void add(std::size_t place, const RankStream& stream, const CommOp& op, std::int64_t count) {
-    const std::int64_t ranks = trace_.groups.size(op.group);
-    const std::optional<BenchCase> timed = ranks > 0 ? case_of_op(op, ranks) : std::nullopt;
-    const char* const reason = !timed                                   ? "of a kind that has no op"
-                               : ranks == 1                             ? "of one rank"
-                               : !trace_.groups.knows_members(op.group) ? "of ranks that are not known"
-                                                                        : nullptr;
-    if (reason != nullptr) {
-      skipped_[reason] += count * stream.ranks.count();
+  /// What all ranks of a call have in common.
+  using Whole = std::tuple<CommKind, DType, Axis, std::int64_t, Elements>;
+
+  static Whole whole_of(const ModelMessage& message) {
+    return {message.kind, message.dtype, message.axis, message.ranks,
+            std::max(message.input, message.output)};
+  }
+
+  /// One of unequal parts may be as large as an equal one would be: then other ranks of its group do not have
+  /// it.
+  BenchCase case_of_call(const ModelMessage& message) const {
+    BenchCase timed = case_of_message(message);
+    const bool has_all =
+        std::all_of(message.callers.begin(), message.callers.end(), [&](const auto& callers) {
+          return static_cast<std::int64_t>(callers.second.size()) == message.ranks;
+        });
+    if (!has_all && unequal_.contains(whole_of(message))) {
+      timed.op = timed.op == BenchOp::all_gather       ? BenchOp::all_gather_v
+                 : timed.op == BenchOp::reduce_scatter ? BenchOp::reduce_scatter_v
+                                                       : timed.op;
+    }
+    return timed;
+  }
+
+  void add(const ModelMessage& message) {
+    const BenchCase timed = case_of_call(message);
+    if (message.callers.empty()) {
+      skipped_["groups of ranks that are not known"] += job_calls(message, messages_.ranks_of_class);
       return;
     }
-    const Axis axis = axis_in(trace_, op, ranks_);
-    const BenchKey key{std::string(name_of(timed->op)),
-                       std::string(name_of(timed->dtype)),
-                       std::string(name_of(axis)),
-                       ranks,
-                       timed->bytes().value,
-                       timed->in_place};
+    const BenchKey key{std::string(name_of(timed.op)),
+                       std::string(name_of(timed.dtype)),
+                       std::string(name_of(message.axis)),
+                       message.ranks,
+                       timed.bytes().value,
+                       timed.in_place};
     const auto [entry, is_new] = found_.try_emplace(key);
+    GatheredCalls& calls = entry->second;
     if (is_new) {
       order_.push_back(key);
-      entry->second.timed = *timed;
-      entry->second.of_class.resize(classes_);
+      calls.timed = timed;
+      calls.of_class.resize(messages_.classes.size());
     }
-    entry->second.of_class[place] += count;
-    for (const Rank rank : stream.ranks) {
-      std::vector<std::int64_t> group;
-      for (const Rank member : trace_.groups.members(op.group, rank)) {
-        group.push_back(member.value);
+    for (std::size_t place = 0; place < calls.of_class.size(); ++place) {
+      calls.of_class[place] += message.calls_of_class[place];
+    }
+    for (const auto& [group, ranks] : message.callers) {
+      calls.groups.insert(group);
+      if (const std::optional<Elements> part = own_part(message, timed)) {
+        for (const std::int64_t rank : ranks) {
+          calls.parts[group][rank].insert(part->value);
+        }
       }
-      entry->second.groups.insert(std::move(group));
     }
   }
 
-  const Trace& trace_;
-  std::int64_t ranks_;
-  std::size_t classes_;
+  const ModelMessages& messages_;
+  std::set<Whole> unequal_;      // those with parts of unequal sizes
   std::vector<BenchKey> order_;  // of first appearance
   std::map<BenchKey, GatheredCalls> found_;
-  std::map<std::string, std::int64_t> skipped_;
+  std::map<std::string, double> skipped_;
 };
+
+/// The parts of a call in group order; empty where they are not known: a rank of a group has several sizes,
+/// or groups that make it at once have other parts.
+std::vector<Elements> known_parts(const GatheredCalls& calls) {
+  std::vector<Elements> known;
+  for (const auto& [group, ranks] : calls.parts) {
+    std::vector<Elements> parts;
+    Elements sum;
+    for (const std::int64_t member : group) {
+      const auto sizes = ranks.find(member);
+      if (sizes == ranks.end() || sizes->second.size() != 1) {
+        return {};
+      }
+      parts.push_back({*sizes->second.begin()});
+      sum += parts.back();
+    }
+    if (sum != calls.timed.message || (!known.empty() && parts != known)) {
+      return {};
+    }
+    known = std::move(parts);
+  }
+  return known;
+}
 
 std::string ranks_text_of(const RankRange& ranks) {
   if (ranks.first == ranks.last) {
@@ -162,86 +214,58 @@ std::string ranks_text_of(const RankRange& ranks) {
                             : fmt::format("ranks {}-{} (some)", ranks.first.value, ranks.last.value);
 }
 
-Result<BenchMessages> predicted_messages(const BenchRequest& request) {
-  PredictRequest predict;
-  predict.config = request.messages;
-  predict.framework = request.framework;
-  predict.overrides = request.overrides;
-  predict.events = request.events;
-  return plan_of(predict).map([&](const Plan& plan) {
-    BenchMessages messages;
-    const Iteration steady = plan.steady_iteration();
-    messages.trace = plan.trace_of({steady});
-    messages.ranks = plan.job.layout.ranks;
-    messages.description = fmt::format("{}, {} ranks, the iteration that repeats",
-                                       fmt::join(request.messages, " "), messages.ranks);
-    return messages;
-  });
-}
-
-Result<BenchMessages> messages_of_trace(const BenchRequest& request) {
-  const std::string& argument = request.messages.front();
-  Overrides layout = request.overrides;
-  layout.ranks.reset();  // compared with the trace's
-  if (layout != Overrides() || !request.framework.empty()) {
-    return failure(
-        fmt::format("{} is a trace: --framework and the layout flags are for configurations; leave them out",
-                    shown_name(argument)));
+/// The row of a key, and its case.
+std::pair<BenchPlanRow, BenchCase> row_of(const BenchKey& key, const GatheredCalls& calls,
+                                          std::size_t busiest, const ModelMessages& messages) {
+  BenchPlanRow row;
+  row.key = key;
+  row.calls_all_ranks = 0;
+  for (std::size_t place = 0; place < calls.of_class.size(); ++place) {
+    row.calls_of_class.push_back(std::llround(calls.of_class[place]));
+    *row.calls_all_ranks += row.calls_of_class.back() * messages.ranks_of_class[place];
   }
-  return open_trace(request.events, argument).and_then([&](Trace trace) -> Result<BenchMessages> {
-    BenchMessages messages;
-    messages.ranks = ranks_of_job(trace);
-    warn_of_lost_calls(request.events, argument, trace);
-    std::vector<Iteration> iterations = trace.iterations();
-    if (iterations.size() > 1 && !trace.provenance.skipped.empty()) {
-      iterations.pop_back();  // the one that lost calls: recordings are cut off at their end
-    }
-    if (!iterations.empty()) {
-      for (RankStream& stream : trace.streams) {
-        stream.times.clear();
-        std::erase_if(stream.events,
-                      [&](const CommEvent& event) { return event.iteration != iterations.back(); });
-      }
-    }
-    messages.description = fmt::format(
-        "{}, {} ranks, {}", shown_name(argument), messages.ranks,
-        iterations.empty() ? std::string("all calls") : fmt::format("iteration {}", iterations.back()));
-    messages.trace = std::move(trace);
-    return Result<BenchMessages>(std::move(messages));
-  });
+  row.calls = row.calls_of_class.at(busiest);
+  BenchCase timed = calls.timed;
+  timed.parts = known_parts(calls);
+  row.assumes_parts = bench::has_unequal_parts(timed.op) && timed.parts.empty();
+  return {std::move(row), std::move(timed)};
 }
 
 }  // namespace
 
-Result<BenchMessages> bench_messages(const BenchRequest& request) {
-  const bool is_trace = request.messages.size() == 1 && names_trace(request.messages.front());
-  return is_trace ? messages_of_trace(request) : predicted_messages(request);
+Result<ModelMessages> bench_messages(const BenchRequest& request) {
+  MessagesRequest asked;
+  asked.input = request.messages;
+  asked.framework = request.framework;
+  asked.overrides = request.overrides;
+  asked.usual = MessageIterations::last;  // whose calls are whole numbers
+  asked.with_callers = true;
+  asked.events = request.events;
+  if (names_trace(request.messages.front())) {
+    asked.overrides.ranks.reset();  // compared with the trace's
+  }
+  return model_messages(asked);
 }
 
-Result<BenchPlan> plan_of_messages(const BenchMessages& messages, const Events& events) {
-  MessageGatherer gatherer(messages);
-  gatherer.gather();
+Result<BenchPlan> plan_of_messages(const ModelMessages& messages, const Events& events) {
+  const MessageGatherer gatherer(messages);
   for (const auto& [reason, calls] : gatherer.skipped()) {
-    events.warn(fmt::format("{} calls {} are not timed", with_commas(calls), reason));
+    events.warn(fmt::format("{} calls are not timed: {}", with_commas(std::llround(calls)), reason));
   }
   BenchPlan plan;
-  plan.messages = messages.description;
+  plan.messages = fmt::format("{}, {} ranks, {}", messages.source, messages.job_ranks, messages.chosen);
   std::size_t busiest = 0;
-  for (std::size_t place = 0; place < messages.trace.streams.size(); ++place) {
-    plan.classes.push_back(ranks_text_of(messages.trace.streams[place].ranks));
+  for (std::size_t place = 0; place < messages.classes.size(); ++place) {
+    plan.classes.push_back(ranks_text_of(messages.classes[place]));
     busiest = gatherer.total_of_class(place) > gatherer.total_of_class(busiest) ? place : busiest;
   }
   for (const BenchKey& key : gatherer.order()) {
     const GatheredCalls& calls = gatherer.at(key);
-    BenchPlanRow row{key, calls.of_class.at(busiest), 0, calls.of_class};
-    for (std::size_t place = 0; place < calls.of_class.size(); ++place) {
-      *row.calls_all_ranks += calls.of_class[place] * messages.trace.streams[place].ranks.count();
-    }
-    const GroupSet set{key.group, bench::apart({calls.groups.begin(), calls.groups.end()})};
-    add_row(plan, row, {calls.timed}, {set});
+    const auto [row, timed] = row_of(key, calls, busiest, messages);
+    add_row(plan, row, {timed}, {{key.group, bench::apart({calls.groups.begin(), calls.groups.end()})}});
   }
   return plan.rows.empty()
-             ? Result<BenchPlan>(failure(fmt::format("{}: has no messages to time", messages.description)))
+             ? Result<BenchPlan>(failure(fmt::format("{}: has no messages to time", plan.messages)))
              : Result<BenchPlan>(std::move(plan));
 }
 

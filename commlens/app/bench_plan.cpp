@@ -24,7 +24,7 @@ constexpr std::int64_t k_largest_size = std::int64_t{1} << 40;
 
 Result<std::int64_t> bench_size(std::string_view text) {
   std::string spelled(text);
-  if (!spelled.empty() && std::string_view("KMG").find(spelled.back()) != std::string_view::npos) {
+  if (!spelled.empty() && std::string_view("KMGT").find(spelled.back()) != std::string_view::npos) {
     spelled += "iB";
   }
   return parse_bytes(spelled).and_then([&](Bytes bytes) -> Result<std::int64_t> {

@@ -39,12 +39,25 @@ class BenchMembers {
                                              [](char each) { return each >= ' ' && each <= '~'; });
     return is_word ? value.get<std::string>() : noted(key, "no word", std::string());
   }
+  /// Any text.
+  std::string name(const char* key) {
+    const BenchJson& value = at(key);
+    return value.is_string() ? value.get<std::string>() : noted(key, "no text", std::string());
+  }
   std::int64_t count(const char* key, std::int64_t least) {
     const BenchJson& value = at(key);
     const bool is_count = value.is_number_integer() && !is_above(value) &&
                           value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= k_most_count;
     return is_count ? value.get<std::int64_t>()
                     : noted(key, fmt::format("no whole number from {} on", least), least);
+  }
+  /// Nanoseconds since 1970.
+  std::int64_t unix_time(const char* key) {
+    const BenchJson& value = at(key);
+    const bool is_time =
+        value.is_number_unsigned() &&
+        value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+    return is_time ? value.get<std::int64_t>() : noted(key, "no time since 1970", std::int64_t{0});
   }
   std::uint64_t seed(const char* key) {
     const BenchJson& value = at(key);
@@ -158,6 +171,9 @@ BenchLaunch launch_from(const BenchJson& object, const std::string& where, std::
     return launch;
   }
   launch.seed = members.seed("seed");
+  if (!members.is_null("began_unix_ns")) {
+    launch.began_ns = members.unix_time("began_unix_ns");
+  }
   launch.clock_error_s = members.optional_seconds("clock_error_ns").value_or(0);
   launch.is_partial = members.boolean("partial");
   std::set<BenchKey> keys;
@@ -185,6 +201,9 @@ BenchRun run_from(const BenchJson& object, std::string& wrong) {
   if (cache != "cold" && cache != "hot") {
     members.note("cache is neither \"hot\" nor \"cold\"");
   }
+  if (!members.is_null("transports")) {
+    run.table = members.name("transports");
+  }
   for (const BenchJson& launch : members.list("launches")) {
     run.launches.push_back(launch_from(launch, fmt::format("launch {}", run.launches.size() + 1), wrong));
     if (!wrong.empty()) {
@@ -209,11 +228,14 @@ Result<BenchRun> parse_bench(const std::string& file, std::string_view content) 
                              "{}: is damaged: {}; measure again, into another file", file, wrong)));
 }
 
-Result<BenchRun> read_bench(const std::string& file) {
+Result<std::string> read_bench_text(const std::string& file) {
   constexpr std::int64_t k_most_bytes = std::int64_t{256} << 20;
-  return read_text_file(file, k_most_bytes).and_then([&](const std::string& content) {
-    return parse_bench(file, content);
-  });
+  return read_text_file(file, k_most_bytes);
+}
+
+Result<BenchRun> read_bench(const std::string& file) {
+  return read_bench_text(file).and_then(
+      [&](const std::string& content) { return parse_bench(file, content); });
 }
 
 }  // namespace commlens

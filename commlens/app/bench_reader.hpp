@@ -11,7 +11,10 @@ namespace commlens {
 /// kind, no time, or a row is twice in a launch.
 Result<BenchRun> read_bench(const std::string& file);
 
-/// The same of such a file's content; `file`: its name, for messages.
+/// The content of such a file.
+Result<std::string> read_bench_text(const std::string& file);
+
+/// The launches of such content; `file`: its name, for messages.
 Result<BenchRun> parse_bench(const std::string& file, std::string_view content);
 
 }  // namespace commlens

@@ -12,23 +12,42 @@ namespace commlens {
 namespace {
 
 constexpr double k_significance = 0.01;
+constexpr double k_least_ratio = 1.05;  // the state of a machine shifts by less, and stays so for a while
 constexpr std::int64_t k_fewest_launches = 6;  // of each: 6 against 6 give p = 0.005 at best
 
 std::map<BenchKey, std::vector<double>> medians_of(const BenchRun& run) {
   std::map<BenchKey, std::vector<double>> medians;
-  for (const BenchLaunch& launch : run.launches) {
-    for (const BenchLaunchRow& row : launch.rows) {
-      if (!launch.is_partial) {
-        medians[row.key].push_back(row.stats.p50_s);
+  for (const std::vector<const BenchLaunch*>& burst : bursts_of(run)) {
+    std::map<BenchKey, std::vector<double>> of_burst;
+    for (const BenchLaunch* const launch : burst) {
+      for (const BenchLaunchRow& row : launch->rows) {
+        of_burst[row.key].push_back(row.stats.p50_s);
       }
+    }
+    for (const auto& [key, of_launches] : of_burst) {
+      medians[key].push_back(bench::quantile(of_launches, 0.5));
     }
   }
   return medians;
 }
 
-std::int64_t whole_launches(const BenchRun& run) {
-  return std::count_if(run.launches.begin(), run.launches.end(),
-                       [](const BenchLaunch& launch) { return !launch.is_partial; });
+std::int64_t independent_launches(const BenchRun& run) {
+  return static_cast<std::int64_t>(bursts_of(run).size());
+}
+
+/// Fails where a result has enough launches, and they make too few independent ones.
+Result<void> check_bursts(const std::string& what, const BenchRun& run, std::int64_t more) {
+  const std::int64_t whole = std::count_if(run.launches.begin(), run.launches.end(),
+                                           [](const BenchLaunch& launch) { return !launch.is_partial; });
+  const std::int64_t independent = independent_launches(run);
+  if (whole + more < k_fewest_launches || independent + more >= k_fewest_launches) {
+    return {};
+  }
+  return failure(
+      fmt::format("--check: the {} launches of {} count as {}: those that begin within {} ms of another "
+                  "share one state of "
+                  "the machine; measure with --launch-every 500ms",
+                  whole + more, what, independent + more, k_least_launch_distance.count()));
 }
 
 std::int64_t launches_of(const std::map<BenchKey, std::vector<double>>& medians, const BenchKey& key) {
@@ -91,12 +110,27 @@ Result<void> check_comparable(const std::string& what, const BenchRun& earlier, 
                   now.transport, now.is_cold ? "cold" : "hot"));
 }
 
+Result<void> check_can_append(const std::string& file, const BenchRun& earlier, const BenchRun& now) {
+  const auto text = [](const BenchRun& run) {
+    return run.table.empty() ? std::string("no table of transports") : "the table " + run.table;
+  };
+  return check_comparable("--append " + file, earlier, now).and_then([&]() -> Result<void> {
+    return earlier.table == now.table
+               ? Result<void>()
+               : failure(fmt::format(
+                     "--append {}: holds launches with {}, and this job has {}; choose another file", file,
+                     text(earlier), text(now)));
+  });
+}
+
 Result<void> check_can_compare(const std::string& name, const BenchRun& before, const BenchRun& now,
                                std::int64_t more) {
   const Result<void> alike =
       check_comparable("--check " + name, before, now)
-          .and_then([&] { return check_launches(name, whole_launches(before)); })
-          .and_then([&] { return check_launches("this result", whole_launches(now) + more); });
+          .and_then([&] { return check_bursts(name, before, 0); })
+          .and_then([&] { return check_launches(name, independent_launches(before)); })
+          .and_then([&] { return check_bursts("this result", now, more); })
+          .and_then([&] { return check_launches("this result", independent_launches(now) + more); });
   if (!alike) {
     return alike;
   }
@@ -137,8 +171,7 @@ Result<std::vector<BenchCheck>> check_bench(const BenchRun& before, const BenchR
     const std::vector<double> adjusted = holm_adjusted(p_values);
     for (std::size_t place = 0; place < checks.size(); ++place) {
       checks[place].p_adjusted = adjusted[place];
-      checks[place].is_slower =
-          adjusted[place] < k_significance && checks[place].now_s > checks[place].before_s;
+      checks[place].is_slower = adjusted[place] < k_significance && checks[place].ratio() > k_least_ratio;
     }
     return checks;
   });

@@ -1,16 +1,26 @@
 #include "commlens/app/bench_run.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
 #include <random>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "commlens/app/bench_document.hpp"
+#include "commlens/app/bench_reader.hpp"
+#include "commlens/app/job_transports.hpp"
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/train_transport.hpp"
 #include "commlens/base/file.hpp"
+#include "commlens/base/file_lock.hpp"
 #include "commlens/base/text.hpp"
 #include "commlens/bench/clock_sync.hpp"
 #include "commlens/transport/mpi_world.hpp"
@@ -24,6 +34,30 @@ std::uint64_t any_seed() {
   return std::random_device{}() % k_seeds;
 }
 
+/// Time since 1970 that only moves forward.
+class LaunchClock {
+ public:
+  explicit LaunchClock(std::function<std::int64_t()> given) : given_(std::move(given)) {}
+
+  std::int64_t now() const { return given_ ? given_() : began_ + bench::monotonic_ns() - began_monotonic_; }
+
+ private:
+  std::function<std::int64_t()> given_;
+  std::int64_t began_ = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  std::int64_t began_monotonic_ = bench::monotonic_ns();
+};
+
+/// Waits until `due`, or until the job is to stop. Returns the time.
+std::int64_t waited_until(const LaunchClock& clock, std::int64_t due, const BenchRequest& request) {
+  constexpr std::int64_t k_between_questions_ns = 20'000'000;
+  std::int64_t now = clock.now();
+  while (now < due && !(request.stop_requested && request.stop_requested())) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(due - now, k_between_questions_ns)));
+    now = clock.now();
+  }
+  return now;
+}
+
 /// One launch on one rank.
 bench::Measured measured_on(Communicator& world, const BenchRequest& request, const BenchPlan& plan,
                             std::uint64_t seed, bool is_oversubscribed, BenchProgress* progress) {
@@ -33,12 +67,14 @@ bench::Measured measured_on(Communicator& world, const BenchRequest& request, co
   rounds.stop_requested = request.stop_requested;
   rounds.clock = request.clock;
   std::function<void(const bench::Measured&)> has_more;
+  std::function<void(const bench::SetUp&)> sets_up;
   if (progress != nullptr) {
+    sets_up = [&](const bench::SetUp& set_up) { progress->set_up(set_up); };
     has_more = [&](const bench::Measured& so_far) {
-      progress->update(launch_of(plan, so_far, seed, is_oversubscribed), so_far.timed_rows);
+      progress->update(launch_of(plan, so_far, progress->begun(), is_oversubscribed), so_far.timed_rows);
     };
   }
-  return bench::measure(world, plan.measured, rounds, has_more);
+  return bench::measure(world, plan.measured, rounds, has_more, sets_up);
 }
 
 std::unique_ptr<Communicator> decorated(const BenchRequest& request, std::unique_ptr<Communicator> world) {
@@ -89,30 +125,55 @@ BenchResult launched_over_mpi(Communicator& world, const BenchRequest& request, 
     return result;
   }
   BenchProgress progress(request, std::move(run), bench::row_count(job.plan.measured));
-  progress.begin_launch();
+  progress.begin_launch(seed, LaunchClock(request.launch_clock).now());
   const bench::Measured measured = measured_on(world, request, job.plan, seed, is_oversubscribed, &progress);
-  progress.end_launch(launch_of(job.plan, measured, seed, is_oversubscribed), measured.was_stopped);
+  progress.end_launch(launch_of(job.plan, measured, progress.begun(), is_oversubscribed),
+                      measured.was_stopped);
   result.run = progress.run();
+  result.unwritten = progress.unwritten();
   return result;
 }
 
 }  // namespace
 
 BenchProgress::BenchProgress(const BenchRequest& request, BenchRun run, std::int64_t total_rows)
-    : request_(request),
-      run_(std::move(run)),
-      task_(std::make_unique<Task>(request.events, "timing", total_rows * request.launches)) {}
+    : request_(request), run_(std::move(run)), total_rows_(total_rows) {}
 
 BenchProgress::~BenchProgress() = default;
 
-void BenchProgress::begin_launch() {
-  run_.launches.emplace_back().is_partial = true;
-  reported_ = 0;
+void BenchProgress::begin_task(std::string name, std::int64_t total) {
+  if (!task_ || task_name_ != name) {
+    task_.reset();  // it ends before the next one begins
+    reported_ = 0;
+    task_name_ = std::move(name);
+    task_ = std::make_unique<Task>(request_.events, task_name_, total);
+  }
+}
+
+void BenchProgress::begin_launch(std::uint64_t seed, std::int64_t unix_ns) {
+  begun_ = BenchLaunch{seed, unix_ns, 0, true, {}};
+  run_.launches.push_back(begun_);
+  ++own_;
+  const bool is_alone = request_.launches == 1;
+  begin_task(is_alone ? "setting up" : "timing", is_alone ? 0 : total_rows_ * request_.launches);
+}
+
+void BenchProgress::set_up(const bench::SetUp& set_up) {
+  if (request_.launches > 1) {
+    return;  // the task is of all launches
+  }
+  begin_task(set_up.step == bench::SetUp::Step::buffers       ? "making buffers"
+             : set_up.step == bench::SetUp::Step::first_calls ? "first calls"
+                                                              : "verifying",
+             set_up.total);
+  task_->add(set_up.done - std::exchange(reported_, set_up.done));
 }
 
 void BenchProgress::update(BenchLaunch launch, std::int64_t timed_rows) {
   run_.launches.back() = std::move(launch);
-  task_->add(timed_rows - std::exchange(reported_, timed_rows));
+  begin_task("timing", total_rows_ * request_.launches);
+  const std::int64_t done = (own_ - 1) * total_rows_ + timed_rows;
+  task_->add(done - std::exchange(reported_, done));
   write(false);
 }
 
@@ -121,8 +182,31 @@ void BenchProgress::end_launch(BenchLaunch launch, bool was_stopped) {
   run_.was_stopped = was_stopped;
   if (run_.launches.back().rows.empty() && was_stopped) {
     run_.launches.pop_back();
+    --own_;
   }
   write(true);
+}
+
+void BenchProgress::take_launches_of_others() {
+  std::error_code unreadable;
+  if (std::filesystem::file_size(request_.append, unreadable) == 0 || unreadable) {
+    return;  // of this job, which has made it; or a pipe
+  }
+  const Result<void> taken = read_bench(request_.append).and_then([&](BenchRun others) {
+    return check_can_append(request_.append, others, run_).map([&] {
+      const auto own = run_.launches.end() - own_;
+      std::erase_if(others.launches, [&](const BenchLaunch& launch) {
+        return launch.is_partial || std::any_of(own, run_.launches.end(), [&](const BenchLaunch& mine) {
+                 return mine.seed == launch.seed && mine.began_ns == launch.began_ns;
+               });
+      });
+      others.launches.insert(others.launches.end(), own, run_.launches.end());
+      run_.launches = std::move(others.launches);
+    });
+  });
+  if (!taken) {
+    throw SystemError(taken.error().message);
+  }
 }
 
 void BenchProgress::write(bool is_due) {
@@ -132,38 +216,64 @@ void BenchProgress::write(bool is_due) {
     return;
   }
   written_at_ns_ = now;
-  for (const std::string& file : {request_.json, request_.append}) {
-    if (!file.empty()) {
-      write_file_atomically(file, json_result(bench_json({.run = run_, .checked = {}, .checked_with = {}})));
+  const std::string& file = request_.append.empty() ? request_.json : request_.append;
+  if (file.empty()) {
+    return;
+  }
+  try {
+    std::optional<FileLock> lock;
+    if (!request_.append.empty()) {
+      lock.emplace(file);  // other jobs may add to it
+      take_launches_of_others();
     }
+    BenchResult so_far;
+    so_far.run = run_;
+    write_file_atomically(file, json_result(bench_json(so_far)));
+    unwritten_.clear();
+  } catch (const SystemError& error) {
+    unwritten_ = error.what();  // what is measured is printed all the same
   }
 }
 
 Result<BenchResult> bench_on_threads(const BenchRequest& request, const BenchJob& job) {
+  const Result<std::optional<TransportTable>> table = table_of_threads(request.transports, job.run.ranks);
+  if (!table) {
+    return tl::unexpected(table.error());
+  }
   const std::uint64_t seed = request.seed.value_or(any_seed());
   const std::int64_t ranks = job.run.ranks;
   const bool is_oversubscribed = ranks > online_cores();
   BenchProgress progress(request, job.run, bench::row_count(job.plan.measured));
+  const LaunchClock clock(request.launch_clock);
+  std::int64_t due = clock.now();
   for (std::int64_t launch = 0; launch < request.launches && !progress.run().was_stopped; ++launch) {
     const std::uint64_t own_seed = seed + static_cast<std::uint64_t>(launch);
-    progress.begin_launch();
+    const std::int64_t began = waited_until(clock, due, request);
+    due = began + request.launch_every.count();
+    progress.begin_launch(own_seed, began);
     run_thread_ranks(ranks, [&](std::unique_ptr<Communicator> bare) {
       const bool is_first = bare->rank().value == 0;
-      const std::unique_ptr<Communicator> world = decorated(request, std::move(bare));
+      const std::unique_ptr<Communicator> world = decorated(
+          request, *over_table(std::move(bare), "threads", *table, launch == 0 ? request.events : Events()));
       const bench::Measured measured =
           measured_on(*world, request, job.plan, own_seed, is_oversubscribed, is_first ? &progress : nullptr);
       if (is_first) {
-        progress.end_launch(launch_of(job.plan, measured, own_seed, is_oversubscribed), measured.was_stopped);
+        progress.end_launch(launch_of(job.plan, measured, progress.begun(), is_oversubscribed),
+                            measured.was_stopped);
       }
     });
   }
   BenchResult result;
   result.run = progress.run();
+  result.unwritten = progress.unwritten();
   return Result<BenchResult>(std::move(result));
 }
 
 Result<BenchResult> bench_over_mpi(const BenchRequest& request, const Result<BenchJob>& job) {
-  Result<std::unique_ptr<Communicator>> own = open_mpi_world(request.mpi);
+  Result<std::unique_ptr<Communicator>> own =
+      request.transports.empty()
+          ? open_mpi_world(request.mpi)
+          : open_mpi_job({.mpi = request.mpi, .transports = request.transports, .events = request.events});
   if (!own) {
     return tl::unexpected(own.error());
   }

@@ -1,5 +1,8 @@
 #pragma once
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "commlens/app/bench.hpp"
 #include "commlens/app/bench_launch.hpp"
@@ -16,20 +19,33 @@ class BenchProgress {
   BenchProgress(const BenchProgress&) = delete;
   BenchProgress& operator=(const BenchProgress&) = delete;
 
-  void begin_launch();
+  void begin_launch(std::uint64_t seed, std::int64_t unix_ns);
+  /// Work before the current launch's first round.
+  void set_up(const bench::SetUp& set_up);
   /// What the current launch has; written to the file now and then.
   void update(BenchLaunch launch, std::int64_t timed_rows);
   /// The launch is complete, or was stopped; written.
   void end_launch(BenchLaunch launch, bool was_stopped);
 
   const BenchRun& run() const { return run_; }
+  /// Of the current launch: its seed and its begin.
+  const BenchLaunch& begun() const { return begun_; }
+  /// Why the file is not written as it is now; empty: it is.
+  const std::string& unwritten() const { return unwritten_; }
 
  private:
+  void begin_task(std::string name, std::int64_t total);
   void write(bool is_due);
+  void take_launches_of_others();
 
   const BenchRequest& request_;
-  BenchRun run_;
+  BenchRun run_;  // launches: of others first, own_ of this job at the end
+  std::int64_t own_ = 0;
+  BenchLaunch begun_;
+  std::string unwritten_;
+  std::int64_t total_rows_;
   std::int64_t reported_ = 0;
+  std::string task_name_;
   std::unique_ptr<Task> task_;
   std::int64_t written_at_ns_ = 0;
 };

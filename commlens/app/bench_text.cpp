@@ -37,7 +37,9 @@ std::string_view explanation_of(RowFlag flag) {
     case RowFlag::drifting:
       return "times rose or fell by more than 5 % while they were taken";
     case RowFlag::contaminated:
-      return "something else ran on the cores: interrupted calls, or a mean outside of P5 to P95";
+      return "something else ran on the cores: interrupted calls, or a mean outside of P5 to P95 even "
+             "without "
+             "the longest hundredth";
     case RowFlag::skewed:
       return "ranks entered more than 10 % of the time apart; the time begins with the first";
     case RowFlag::oversubscribed:
@@ -46,13 +48,16 @@ std::string_view explanation_of(RowFlag flag) {
       return "the clocks of the ranks are too far apart; the longest time of one rank instead";
     case RowFlag::few_samples:
       return "fewer than 30 samples, so no interval; a longer --time takes more";
+    case RowFlag::assumed_parts:
+      return "the messages have the sum of these parts alone; timed in the ratio 1 : 2 : ... : ranks";
   }
   return {};
 }
 
-constexpr std::array<RowFlag, 8> k_all_flags = {
-    RowFlag::unsettled, RowFlag::bimodal,        RowFlag::drifting,    RowFlag::contaminated,
-    RowFlag::skewed,    RowFlag::oversubscribed, RowFlag::local_clock, RowFlag::few_samples};
+constexpr std::array<RowFlag, 9> k_all_flags = {
+    RowFlag::unsettled,    RowFlag::bimodal,     RowFlag::drifting,
+    RowFlag::contaminated, RowFlag::skewed,      RowFlag::oversubscribed,
+    RowFlag::local_clock,  RowFlag::few_samples, RowFlag::assumed_parts};
 
 /// A line for each flag that a row has.
 std::string flag_lines(const std::vector<BenchRow>& rows, const TextStyle& style) {
@@ -70,8 +75,9 @@ std::string flag_lines(const std::vector<BenchRow>& rows, const TextStyle& style
 }
 
 std::string bench_head(const BenchRun& run, const std::vector<BenchRow>& rows) {
-  std::string head =
-      fmt::format("{} ranks over {}, {} buffers", run.ranks, run.transport, run.is_cold ? "cold" : "hot");
+  std::string head = fmt::format("{} ranks over {}{}, {} buffers", run.ranks, run.transport,
+                                 run.table.empty() ? "" : fmt::format(" (table {})", run.table),
+                                 run.is_cold ? "cold" : "hot");
   if (!rows.empty()) {
     const BenchKey& first = rows.front().key;
     const auto all = [&](auto member) {
@@ -145,6 +151,10 @@ std::string bench_text(const BenchResult& result, const TextStyle& style) {
                         time_text(step->total_s), step->ranks);
   }
   text += wrong_lines(rows, style) + flag_lines(rows, style);
+  if (const std::size_t bursts = bursts_of(run).size(); bursts > 0 && bursts < run.launches.size()) {
+    text += fmt::format("launches that began within {} ms of another count as one to --check: {} of {}\n",
+                        k_least_launch_distance.count(), bursts, run.launches.size());
+  }
   text += run.launches.size() == 1
               ? "one launch: the next may differ by more than the interval; --launches 10 shows by how much\n"
               : "P50 is the median of the launches' medians, its interval their range\n";

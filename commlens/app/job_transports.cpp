@@ -1,17 +1,39 @@
 #include "commlens/app/job_transports.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/train_transport.hpp"
 #include "commlens/transport/comm_mixed.hpp"
 #include "commlens/transport/mpi_world.hpp"
+#include "commlens/transport/nccl_algorithms.hpp"
 #include "commlens/transport/thread_ranks.hpp"
 
 namespace commlens {
+namespace {
+
+/// Fails where NCCL has no algorithm of the table for any group.
+Result<void> check_nccl_table(const TransportTable& table) {
+  for (std::size_t place = 0; place < table.entries.size(); ++place) {
+    const TransportEntry& entry = table.entries[place];
+    const std::vector<std::string> names = nccl_algorithms(entry.kind);
+    if (!entry.algorithm.empty() && std::find(names.begin(), names.end(), entry.algorithm) == names.end()) {
+      return failure(fmt::format(
+          "{}: NCCL has no algorithm {} of {}; {}", table.where(place), entry.algorithm, name_of(entry.kind),
+          names.empty() ? "leave the column empty" : fmt::format("choose of {}", fmt::join(names, ", "))));
+    }
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<std::optional<TransportTable>> table_of_transports(const std::string& file, std::string_view name) {
   if (file.empty()) {
@@ -25,6 +47,11 @@ Result<std::optional<TransportTable>> table_of_transports(const std::string& fil
           const auto place = static_cast<std::size_t>(other - table.entries.begin());
           return failure(fmt::format("{}: {}: this job has no transport {}; it has {}", file,
                                      table.where(place), other->transport, name));
+        }
+        if (name == name_of(Transport::nccl)) {  // which is opened late, by ranks that have begun
+          if (const Result<void> usable = check_nccl_table(table); !usable) {
+            return failure(fmt::format("{}: {}", file, usable.error().message));
+          }
         }
         return std::optional(std::move(table));
       })

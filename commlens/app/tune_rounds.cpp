@@ -143,7 +143,8 @@ class TunedRows {
         ++row;
       }
     }
-    found_.rounds = timed.rounds;
+    found_.rounds =
+        std::max<std::int64_t>(0, timed.rounds - 1);  // the first one, which connects, is not timed
     found_.was_stopped = timed.was_stopped;
     found_.clock_error_s = timed.clock_error_s;
     return std::move(found_);

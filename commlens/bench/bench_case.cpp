@@ -30,9 +30,13 @@ Elements part_at(const std::vector<Elements>& parts, std::int64_t place) {
   return parts.at(static_cast<std::size_t>(place));
 }
 
+std::vector<Elements> parts_of_case(const BenchCase& timed) {
+  return timed.parts.empty() ? unequal_parts(timed.message, timed.ranks) : timed.parts;
+}
+
 /// What rank `from` sends to each rank: the parts, in an order of its own.
 std::vector<Elements> sent_parts(const BenchCase& timed, std::int64_t from) {
-  const std::vector<Elements> parts = unequal_parts(timed.message, timed.ranks);
+  const std::vector<Elements> parts = parts_of_case(timed);
   std::vector<Elements> sent;
   for (std::int64_t to = 0; to < timed.ranks; ++to) {
     sent.push_back(part_at(parts, (from + to) % timed.ranks));
@@ -42,7 +46,7 @@ std::vector<Elements> sent_parts(const BenchCase& timed, std::int64_t from) {
 
 CaseSizes sizes_of_parts(const BenchCase& timed, std::int64_t rank) {
   CaseSizes sizes{timed.message, timed.message, {}, {}};
-  std::vector<Elements> parts = unequal_parts(timed.message, timed.ranks);
+  std::vector<Elements> parts = parts_of_case(timed);
   if (timed.op == BenchOp::all_gather_v) {
     sizes.input = part_at(parts, rank);
     sizes.output_parts = std::move(parts);
@@ -164,14 +168,20 @@ std::vector<VerifiedPart> verified_parts(const BenchCase& timed, std::int64_t ra
 
 void Arena::Release::operator()(std::byte* memory) const { std::free(memory); }
 
-Arena::Arena(Bytes largest, Bytes least)
+Arena::Arena(Bytes largest, Bytes least, const std::function<bool(Bytes done)>& goes_on)
     : size_(std::max({whole(largest), whole(least), std::size_t{k_alignment}})) {
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(k_alignment, size_)));
   if (!memory_) {
     throw SystemError(
         fmt::format("no memory for buffers of {}", to_text(Bytes{static_cast<std::int64_t>(size_)})));
   }
-  std::memset(memory_.get(), 0, size_);  // pages of its own, before anything is timed
+  constexpr std::size_t k_piece = std::size_t{64} << 20;
+  bool is_wanted = true;
+  for (std::size_t at = 0; at < size_ && is_wanted; at += k_piece) {
+    const std::size_t end = std::min(at + k_piece, size_);
+    std::memset(memory_.get() + at, 0, end - at);  // pages of its own, before anything is timed
+    is_wanted = end == size_ || !goes_on || goes_on({static_cast<std::int64_t>(end)});
+  }
 }
 
 std::span<std::byte> Arena::next(Bytes bytes) {

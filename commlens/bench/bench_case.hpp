@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,6 +20,7 @@ struct BenchCase {
   std::int64_t ranks = 1;  // of the group
   bool in_place = false;
   std::int64_t root = 0;
+  std::vector<Elements> parts = {};  // of unequal sizes, whose sum is `message`; empty: unequal_parts()
 
   Bytes bytes() const { return message * dtype; }
 };
@@ -48,8 +50,9 @@ std::vector<VerifiedPart> verified_parts(const BenchCase& timed, std::int64_t ra
 /// large that a call's buffers have left the caches before they are used again (cold).
 class Arena {
  public:
-  /// `least`: bytes in all, of which no call needs more than `largest`.
-  Arena(Bytes largest, Bytes least);
+  /// `least`: bytes in all, of which no call needs more than `largest`. `goes_on` is asked between large
+  /// pieces of the memory, with how much is done; once it says no, the rest is left as the system gives it.
+  Arena(Bytes largest, Bytes least, const std::function<bool(Bytes done)>& goes_on = {});
 
   /// The next `bytes` of it.
   std::span<std::byte> next(Bytes bytes);

@@ -64,6 +64,10 @@ bool may_be_in_place(BenchOp op) {
   return op == BenchOp::all_reduce || op == BenchOp::reduce || op == BenchOp::broadcast;
 }
 
+bool has_unequal_parts(BenchOp op) {
+  return op == BenchOp::all_gather_v || op == BenchOp::reduce_scatter_v || op == BenchOp::all_to_all_v;
+}
+
 std::int64_t parts_of(BenchOp op, std::int64_t ranks) {
   switch (op) {
     case BenchOp::all_gather:

@@ -41,6 +41,8 @@ bool is_of_pairs(BenchOp op);
 bool combines(BenchOp op);
 /// Whether a call's input may be its output.
 bool may_be_in_place(BenchOp op);
+/// Whether ranks have parts of unequal sizes.
+bool has_unequal_parts(BenchOp op);
 /// How many equal parts the message has in a group, at least: a size is rounded up to a multiple.
 std::int64_t parts_of(BenchOp op, std::int64_t ranks);
 

@@ -54,8 +54,13 @@ Bytes least_memory_of(const MeasurePlan& plan, Bytes largest) {
 /// The rows of one rank on its communicators.
 class RankRows {
  public:
-  RankRows(Communicator& world, const MeasurePlan& plan)
-      : world_(world), plan_(plan), wrong_(2 * plan.rows.size(), 0) {
+  RankRows(Communicator& world, const MeasurePlan& plan, std::function<bool()> stop_requested,
+           std::function<void(const SetUp&)> sets_up)
+      : world_(world),
+        plan_(plan),
+        stop_requested_(std::move(stop_requested)),
+        sets_up_(std::move(sets_up)),
+        wrong_(2 * plan.rows.size(), 0) {
     for (const GroupSet& set : plan.groups) {
       communicators_.push_back(communicator_of(world, set));
     }
@@ -63,7 +68,11 @@ class RankRows {
       const auto& communicator = communicators_.at(call.groups);
       return communicator ? arena_bytes(call.timed, communicator->rank().value) : Bytes{};
     });
-    arena_ = std::make_unique<Arena>(largest, least_memory_of(plan, largest));
+    const Bytes memory = std::max(largest, least_memory_of(plan, largest));
+    arena_ = std::make_unique<Arena>(largest, memory, [&](Bytes done) {
+      report({SetUp::Step::buffers, done.value, memory.value});
+      return !stop_requested_ || !stop_requested_();
+    });
     for (const PlannedRow& row : plan.rows) {
       std::vector<std::unique_ptr<CaseCalls>>& calls = calls_.emplace_back();
       for (const PlannedCall& call : row.calls) {
@@ -85,8 +94,14 @@ class RankRows {
     return rows;
   }
 
-  /// Two calls of each row, whose data differ.
-  void verify(std::int64_t first_iteration) {
+  void report(const SetUp& set_up) const {
+    if (sets_up_ && world_.rank().value == 0) {
+      sets_up_(set_up);
+    }
+  }
+
+  /// Two calls of each row, whose data differ. Returns whether all were made: no if the job is to stop.
+  bool verify(std::int64_t first_iteration) {
     for (std::size_t row = 0; row < calls_.size(); ++row) {
       for (std::int64_t iteration = first_iteration; iteration < first_iteration + 2; ++iteration) {
         for (const std::unique_ptr<CaseCalls>& call : calls_[row]) {
@@ -97,7 +112,13 @@ class RankRows {
           wrong_[2 * row] += wrong.elements;
         }
       }
+      report({SetUp::Step::verification, static_cast<std::int64_t>(row) + 1,
+              static_cast<std::int64_t>(calls_.size())});
+      if (agreed_to_stop(world_, stop_requested_)) {
+        return false;
+      }
     }
+    return true;
   }
 
   /// Wrong elements of all ranks to the result of the first one.
@@ -169,6 +190,8 @@ class RankRows {
 
   Communicator& world_;
   const MeasurePlan& plan_;
+  std::function<bool()> stop_requested_;
+  std::function<void(const SetUp&)> sets_up_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::unique_ptr<Arena> arena_;
   std::vector<std::vector<std::unique_ptr<CaseCalls>>> calls_;
@@ -200,9 +223,16 @@ Measured measured(const MeasurePlan& plan, const RoundResult& rounds) {
 }  // namespace
 
 Bytes buffer_memory(const MeasurePlan& plan) {
-  // The first rank of a group has a root's buffers, the last one the largest part and a window's messages.
+  // The first rank of a group has a root's buffers, the last one the largest part and a window's messages;
+  // any one of parts that were given.
   const Bytes largest = largest_row_of(plan, [](const PlannedCall& call) {
-    return std::max(arena_bytes(call.timed, 0), arena_bytes(call.timed, call.timed.ranks - 1));
+    const std::int64_t last = call.timed.ranks - 1;
+    Bytes most;
+    for (std::int64_t rank = 0; rank <= last;
+         rank += call.timed.parts.empty() ? std::max(last, std::int64_t{1}) : 1) {
+      most = std::max(most, arena_bytes(call.timed, rank));
+    }
+    return most;
   });
   return std::max(largest, least_memory_of(plan, largest)) * std::max<std::int64_t>(plan.ranks_on_machine, 1);
 }
@@ -214,19 +244,23 @@ std::int64_t row_count(const MeasurePlan& plan) {
 }
 
 Measured measure(Communicator& world, const MeasurePlan& plan, const RoundOptions& rounds,
-                 const std::function<void(const Measured&)>& has_more) {
-  RankRows rows(world, plan);
+                 const std::function<void(const Measured&)>& has_more,
+                 const std::function<void(const SetUp&)>& sets_up) {
+  RankRows rows(world, plan, rounds.stop_requested, sets_up);
   RoundOptions options = rounds;
+  options.has_first = [&](std::int64_t made) {
+    rows.report({SetUp::Step::first_calls, made, row_count(plan)});
+  };
   if (plan.verifies) {
-    options.after_first = [&] { rows.verify(0); };
+    options.after_first = [&] { return rows.verify(0); };
   }
   if (has_more) {
     options.has_more = [&](const RoundResult& so_far) { has_more(measured(plan, so_far)); };
   }
   const std::vector<TimedRow> timed = rows.timed();
   Measured result = measured(plan, timed_rounds(world, timed, options));
-  if (plan.verifies) {
-    rows.verify(2);
+  if (plan.verifies && !result.was_stopped) {
+    result.was_stopped = !rows.verify(2);
     rows.gather_wrong(result);
   }
   result.is_partial = result.was_stopped;

@@ -55,10 +55,20 @@ Bytes buffer_memory(const MeasurePlan& plan);
 /// How many rows the rounds of a plan have (Measured::timed_rows goes up to it).
 std::int64_t row_count(const MeasurePlan& plan);
 
+/// Work before the first round, as the first rank does it.
+struct SetUp {
+  enum class Step : std::uint8_t { buffers, first_calls, verification };
+  Step step = Step::buffers;
+  std::int64_t done = 0;  // bytes of buffers, or rows
+  std::int64_t total = 0;
+};
+
 /// Measures all rows. Collective over `world`; on other ranks than the first the result has no samples.
-/// `has_more` is called on the first rank while it goes on.
+/// `has_more` is called on the first rank while it goes on, `sets_up` before. Every rank asks
+/// `rounds.stop_requested` while it makes large buffers.
 Measured measure(Communicator& world, const MeasurePlan& plan, const RoundOptions& rounds,
-                 const std::function<void(const Measured&)>& has_more = {});
+                 const std::function<void(const Measured&)>& has_more = {},
+                 const std::function<void(const SetUp&)>& sets_up = {});
 
 /// The last-level cache of this machine; 32 MiB where the system does not say.
 Bytes last_level_cache();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -53,11 +54,21 @@ Elements sum_of(const std::vector<Elements>& parts) {
   return sum;
 }
 
+/// Of gather and scatter: a rank's part, and all of them, which are at the root.
+Elements part_of_other(const CommCall& call) {
+  return call.other == OtherCall::gather ? call.input : call.output;
+}
+Elements whole_of_other(const Gathering& gathering) {
+  const CommCall& root = *gathering.calls.at(static_cast<std::size_t>(gathering.calls.front()->peer.value));
+  return root.other == OtherCall::gather ? root.output : root.input;
+}
+
 /// What all members of a group must have in common.
 auto common_of(const CommCall& call) {
-  const Elements size = call.kind == CommKind::all_to_all                                       ? Elements{}
-                        : call.kind == CommKind::all_gather || call.other == OtherCall::scatter ? call.output
-                                                                                                : call.input;
+  const bool has_own_sizes = call.kind == CommKind::all_to_all || call.kind == CommKind::other;
+  const Elements size = has_own_sizes                       ? Elements{}
+                        : call.kind == CommKind::all_gather ? call.output
+                                                            : call.input;
   const bool names_root = has_root(call.kind) || call.kind == CommKind::other;
   return std::tuple(call.kind, call.other, call.dtype, size, names_root ? call.peer : GroupRank{});
 }
@@ -93,6 +104,7 @@ class CallMatcher {
   std::optional<std::string> match_gathering(const ReplayGroup& group, std::size_t number,
                                              const std::vector<CallList>& lists);
   std::optional<std::string> divide(Gathering& gathering);
+  std::optional<std::string> divide_other(Gathering& gathering);
   std::span<const Elements> keep(std::vector<Elements> parts) {
     return plan_.parts.emplace_back(std::move(parts));
   }
@@ -182,7 +194,9 @@ std::optional<std::string> CallMatcher::match_gathering(const ReplayGroup& group
           ? gathering.is_even(output_of) && first.output * ranks == first.input
       : first.kind == CommKind::all_to_all ? gathering.is_even(input_of) && gathering.is_even(output_of) &&
                                                  first.input == first.output && first.input.value % ranks == 0
-                                           : true;
+      : first.kind == CommKind::other
+          ? gathering.is_even(part_of_other) && whole_of_other(gathering) == part_of_other(first) * ranks
+          : true;
   if (is_simple) {
     return std::nullopt;
   }
@@ -227,6 +241,9 @@ std::optional<std::string> CallMatcher::divide(Gathering& gathering) {
     }
     return std::nullopt;
   }
+  if (kind == CommKind::other) {
+    return divide_other(gathering);
+  }
   if (sum_of(inputs) != sum_of(outputs)) {
     return fmt::format(
         "its ranks send {} elements in an all_to_all and receive {}; the sizes do not fit "
@@ -243,6 +260,20 @@ std::optional<std::string> CallMatcher::divide(Gathering& gathering) {
     gathering.calls[member]->output_parts = keep(std::move(column));
   }
   plan_.shared_sizes += static_cast<std::int64_t>(gathering.calls.size());
+  return std::nullopt;
+}
+
+std::optional<std::string> CallMatcher::divide_other(Gathering& gathering) {
+  const bool gathers = gathering.calls.front()->other == OtherCall::gather;
+  const std::span<const Elements> parts = keep(gathering.all(part_of_other));
+  const Elements whole = whole_of_other(gathering);
+  if (const Elements sum = std::accumulate(parts.begin(), parts.end(), Elements{}); sum != whole) {
+    return fmt::format("the parts of its {} have {} elements, its root {}; the sizes do not fit together",
+                       gathers ? "gather" : "scatter", sum.value, whole.value);
+  }
+  for (CommCall* const call : gathering.calls) {
+    (gathers ? call->output_parts : call->input_parts) = parts;
+  }
   return std::nullopt;
 }
 

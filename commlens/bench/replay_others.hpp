@@ -10,7 +10,8 @@
 namespace commlens::bench {
 
 /// The call of transports that a recorded one of kind `other` is, by its name: "gather", "MPI_Gather",
-/// "MPI_Igather", "ncclGather", "Gather", and the same for scatter. none: no transport makes it.
+/// "MPI_Igather", "MPI_Gatherv", "ncclGather", "Gather", and the same for scatter. none: no transport makes
+/// it.
 OtherCall other_call_of(const Trace& trace, const CommOp& op);
 
 /// Why `rank` cannot make a call of kind `other` again; std::nullopt: it can. Besides its name, that takes

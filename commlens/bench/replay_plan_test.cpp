@@ -288,6 +288,41 @@ TEST(ReplayPlan, MakesGatherWhereItsSizesSayWhich) {
   EXPECT_EQ(planned(job.trace, {.iterations = {}, .skip_other = true}).skipped_other, 2);
 }
 
+// Ranks give 3 and 5 elements to rank 1, which has 8.
+TEST(ReplayPlan, MakesGatherAndScatterOfUnequalParts) {
+  for (const bool gathers : {true, false}) {
+    const auto refusal_or_plan = [&](std::int64_t whole) {
+      ReplayJob job(2);
+      for (const std::int64_t rank : {0, 1}) {
+        const Elements all{rank == 1 ? whole : 0};
+        const Elements part{3 + 2 * rank};
+        job.add(rank, {.kind = CommKind::other,
+                       .dtype = DType::fp32,
+                       .group = job.trace.groups.intern({Rank{0}, Rank{1}}, Axis::dp),
+                       .input = gathers ? part : all,
+                       .output = gathers ? all : part,
+                       .root = GroupRank{1},
+                       .name = job.trace.names.intern(gathers ? "MPI_Gatherv" : "MPI_Iscatterv")});
+      }
+      if (whole != 8) {
+        return refusal(job.trace);
+      }
+      const ReplayPlan plan = planned(job.trace);
+      for (const RankProgram& rank : plan.ranks) {
+        const CommCall& call = rank.ops[rank.calls[0].op].call;
+        const std::span<const Elements> parts = gathers ? call.output_parts : call.input_parts;
+        EXPECT_EQ(std::vector(parts.begin(), parts.end()), (std::vector<Elements>{{3}, {5}}));
+        EXPECT_EQ(call.other, gathers ? OtherCall::gather : OtherCall::scatter);
+      }
+      return std::string();
+    };
+    EXPECT_EQ(refusal_or_plan(8), "");
+    EXPECT_NE(refusal_or_plan(9).find("have 8 elements, its root 9; the sizes do not fit together"),
+              std::string::npos)
+        << refusal_or_plan(9);
+  }
+}
+
 // Rank 0 scatters before it gathers, rank 1 the other way round, on communicators of their own.
 TEST(ReplayPlan, RefusesGatherAndScatterInOppositeOrders) {
   ReplayJob job(2);

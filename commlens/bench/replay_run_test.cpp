@@ -225,6 +225,34 @@ TEST(Replay, MakesGatherAndScatterAsRecorded) {
   }
 }
 
+// Ranks give 2, 3 and 4 elements to rank 2, which has 9; the replay of the replay makes them too.
+TEST(Replay, MakesGatherAndScatterOfUnequalParts) {
+  ReplayJob job(3);
+  for (const std::int64_t rank : {0, 1, 2}) {
+    for (const bool gathers : {true, false}) {
+      const Elements part{2 + rank};
+      const Elements all{rank == 2 ? 9 : 0};
+      job.add(rank, {.kind = CommKind::other,
+                     .dtype = DType::fp32,
+                     .group = job.trace.groups.intern({Rank{0}, Rank{1}, Rank{2}}, Axis::dp),
+                     .input = gathers ? part : all,
+                     .output = gathers ? all : part,
+                     .root = GroupRank{2},
+                     .name = job.trace.names.intern(gathers ? "MPI_Gatherv" : "MPI_Scatterv")});
+    }
+  }
+  const Trace again = replayed(job.trace, {});
+  const Trace and_again = replayed(again, {});
+  for (const Trace* const trace : {&again, &and_again}) {
+    EXPECT_EQ(spelled(*trace, 0),
+              (std::vector<std::string>{"other gather fp32 2 -> 0 root 2 [ 0 1 2 ] iteration 0",
+                                        "other scatter fp32 0 -> 2 root 2 [ 0 1 2 ] iteration 0"}));
+    EXPECT_EQ(spelled(*trace, 2),
+              (std::vector<std::string>{"other gather fp32 4 -> 9 root 2 [ 0 1 2 ] iteration 0",
+                                        "other scatter fp32 9 -> 4 root 2 [ 0 1 2 ] iteration 0"}));
+  }
+}
+
 TEST(Replay, OfNeighboursThatSendAndReceiveAtOnceEnds) {
   ReplayJob job(2);
   for (int round = 0; round < 50; ++round) {

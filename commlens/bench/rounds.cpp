@@ -95,13 +95,14 @@ class Rounds {
     std::int64_t batch = 1;  // the first calls
     while (!active_.empty() && batch > 0) {
       const std::int64_t began = monotonic_ns();
-      for (std::int64_t done = 0; done < batch; ++done) {
+      for (std::int64_t done = 0; done < batch && !is_stopping_; ++done) {
         make_round();
       }
       exchange();
       batch = decide(batch, monotonic_ns() - began);
-      if (result_.rounds == 1 && options_.after_first) {
-        options_.after_first();
+      if (result_.rounds == 1 && batch > 0 && options_.after_first && !options_.after_first()) {
+        result_.was_stopped = true;
+        batch = 0;
       }
     }
     return std::move(result_);
@@ -117,8 +118,14 @@ class Rounds {
     if (!is_first_round()) {
       shuffle(order, random_);
     }
-    for (const std::size_t row : order) {
-      make_sample(row);
+    for (std::size_t made = 0; made < order.size() && !is_stopping_; ++made) {
+      make_sample(order[made]);
+      if (is_first_round() && is_first_ && options_.has_first) {
+        options_.has_first(static_cast<std::int64_t>(made) + 1);
+      }
+      // Not after each row of short rounds: the message would disturb the next one.
+      is_stopping_ =
+          (is_first_round() || has_long_rounds_) && agreed_to_stop(world_, options_.stop_requested);
     }
     ++result_.rounds;
   }
@@ -200,16 +207,21 @@ class Rounds {
 
   /// The number of rounds until the next exchange; 0: all is done. The first rank decides, for all.
   std::int64_t decide(std::int64_t batch, std::int64_t took_ns) {
-    std::vector<std::int64_t> decision(rows_.size() + 1, 0);  // rounds, and which rows go on
+    constexpr std::int64_t k_long_round_ns = 300'000'000;
+    // Rounds, whether they are long, and which rows go on.
+    std::vector<std::int64_t> decision(rows_.size() + 2, 0);
     if (is_first_) {
       for (const std::size_t row : active_) {
-        decision[row + 1] = goes_on(row) ? 1 : 0;
+        decision[row + 2] = goes_on(row) ? 1 : 0;
       }
-      result_.was_stopped = options_.stop_requested && options_.stop_requested();
+      result_.was_stopped = is_stopping_ || (options_.stop_requested && options_.stop_requested());
       decision[0] = result_.was_stopped ? 0 : next_batch(batch, took_ns);
+      decision[1] = took_ns / batch > k_long_round_ns ? 1 : 0;
     }
     from_first(world_, decision);
-    std::erase_if(active_, [&](std::size_t row) { return decision[row + 1] == 0; });
+    result_.was_stopped = decision[0] == 0;
+    has_long_rounds_ = decision[1] == 1;
+    std::erase_if(active_, [&](std::size_t row) { return decision[row + 2] == 0; });
     result_.timed_rows = static_cast<std::int64_t>(rows_.size() - active_.size());
     if (is_first_ && options_.has_more) {
       options_.has_more(result_);
@@ -241,11 +253,20 @@ class Rounds {
   std::vector<std::size_t> active_;     // rows that are timed on
   std::vector<std::int64_t> spent_ns_;  // by each row
   std::vector<Stamps> batch_;
+  bool has_long_rounds_ = false;  // between whose rows ranks ask whether to stop
+  bool is_stopping_ = false;
   std::optional<ClockDrift> drift_;  // absent where all ranks read one clock
   RoundResult result_;
 };
 
 }  // namespace
+
+bool agreed_to_stop(Communicator& world, const std::function<bool()>& stop_requested) {
+  std::vector<std::int64_t> answer = {
+      world.rank().value == 0 && stop_requested && stop_requested() ? std::int64_t{1} : 0};
+  from_first(world, answer);
+  return answer[0] == 1;
+}
 
 RoundResult timed_rounds(Communicator& world, const std::vector<TimedRow>& rows,
                          const RoundOptions& options) {

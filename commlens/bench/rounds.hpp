@@ -43,12 +43,19 @@ struct RoundOptions {
   std::int64_t most_rounds = 1000;
   std::chrono::nanoseconds time{std::chrono::seconds(1)};  // per row; then a row is timed no more
   double settled = 0.05;  // half width of the median's interval, relative, at which a row is timed no more
-  std::function<bool()> stop_requested;  // asked on rank 0 between rounds; may be empty
+  /// Asked on rank 0 between rounds, and between the rows of the first one and of long ones; may be empty.
+  std::function<bool()> stop_requested;
   /// Called on rank 0 several times a second with what there is; may be empty.
   std::function<void(const RoundResult&)> has_more;
-  std::function<void()> after_first;    // called on every rank after the first calls; may be empty
+  /// Called on rank 0 after the first call of each row, with how many there were; may be empty.
+  std::function<void(std::int64_t rows)> has_first;
+  /// Called on every rank after the first calls; whether to go on, the same on all ranks. May be empty.
+  std::function<bool()> after_first;
   std::function<std::int64_t()> clock;  // of this rank, ns; empty: the monotonic clock of its machine
 };
+
+/// Whether the first rank is asked to stop: all ranks of `world` get its answer. Collective.
+bool agreed_to_stop(Communicator& world, const std::function<bool()>& stop_requested);
 
 /// Times rows in rounds: each round makes every row that is not settled once, in an order shuffled anew from
 /// the seed, with a barrier of the world before each row. The first round, in the order of the rows, has

@@ -1,7 +1,10 @@
 #include "commlens/bench/rounds.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -169,6 +172,46 @@ TEST(Rounds, StopOnRequestWithWhatThereIs) {
   EXPECT_TRUE(result.was_stopped);
   EXPECT_GE(result.rows.at(0).span_s.size(), 1U);
   EXPECT_LT(result.rounds, 100'000);
+}
+
+// Of three rows, asked to stop after the first call of the second one.
+TEST(Rounds, StopBetweenFirstCalls) {
+  RoundOptions options = rounds_of(100);
+  std::int64_t made = 0;
+  bool has_second_part = false;
+  options.has_first = [&](std::int64_t rows) { made = rows; };
+  options.stop_requested = [&] { return made == 2; };
+  options.after_first = [&] {
+    has_second_part = true;
+    return true;
+  };
+  std::array<std::atomic<int>, 3> calls = {};
+  const RoundResult result = timed(
+      2,
+      [&](Communicator&) {
+        std::vector<TimedRow> rows;
+        for (std::atomic<int>& count : calls) {
+          rows.push_back({"row", [&count] { ++count; }});
+        }
+        return rows;
+      },
+      options);
+  EXPECT_TRUE(result.was_stopped);
+  EXPECT_EQ(made, 2);
+  EXPECT_EQ(calls[0], 2);  // of two ranks
+  EXPECT_EQ(calls[1], 2);
+  EXPECT_EQ(calls[2], 0);
+  EXPECT_FALSE(has_second_part);
+  EXPECT_TRUE(result.rows.at(0).span_s.empty());
+}
+
+TEST(Rounds, EndWhereTheirSecondPartIsStopped) {
+  RoundOptions options = rounds_of(100);
+  options.after_first = [] { return false; };
+  const RoundResult result =
+      timed(2, [](Communicator&) { return std::vector<TimedRow>{{"nothing", [] {}}}; }, options);
+  EXPECT_TRUE(result.was_stopped);
+  EXPECT_EQ(result.rounds, 1);
 }
 
 }  // namespace

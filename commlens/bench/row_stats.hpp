@@ -11,14 +11,16 @@ namespace commlens::bench {
 
 /// What may be wrong with a row's figures.
 enum class RowFlag : std::uint8_t {
-  unsettled,       // the interval of the median is wider than +-5 %, or there is none
-  bimodal,         // two separate clusters of times
-  drifting,        // times rise or fall during the measurement by more than 5 %
-  contaminated,    // others took the cores: context switches, or a mean outside of P5 to P95
-  skewed,          // ranks entered more than 10 % of the time after the first one
+  unsettled,     // the interval of the median is wider than +-5 %, or there is none
+  bimodal,       // two separate clusters of times
+  drifting,      // times rise or fall during the measurement by more than 5 %
+  contaminated,  // others took the cores: context switches, or a mean (without the longest hundredth) outside
+                 // of P5 to P95
+  skewed,        // ranks entered more than 10 % of the time after the first one
   oversubscribed,  // more ranks than cores
   local_clock,     // the clocks of the ranks are too far apart: the longest time of a rank instead
   few_samples,     // fewer than 30, so that there is no interval
+  assumed_parts,   // unequal parts are in the ratio 1 : 2 : ... : ranks, for want of the message's own
 };
 std::string_view name_of(RowFlag flag);
 std::optional<RowFlag> row_flag_from(std::string_view name);

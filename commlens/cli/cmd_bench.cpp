@@ -13,6 +13,7 @@
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/layout_flags.hpp"
 #include "commlens/cli/number_check.hpp"
+#include "commlens/cli/rank_flags.hpp"
 #include "commlens/cli/stop_signals.hpp"
 #include "commlens/frameworks/frameworks.hpp"
 #include "commlens/machine/machine_reader.hpp"
@@ -35,6 +36,7 @@ struct BenchFlags {
   std::string transport = "threads";
   std::string cache;
   std::string time = "1s";
+  std::string launch_every = "500ms";
   std::string sweep;
   std::string fit;      // a machine file to write
   std::string machine;  // to start from
@@ -57,7 +59,12 @@ Result<BenchRequest> bench_request_of(const BenchFlags& flags) {
   if (!time) {
     return failure(fmt::format("--time: {}", time.error().message));
   }
+  const Result<std::chrono::nanoseconds> every = parse_duration(flags.launch_every);
+  if (!every) {
+    return failure(fmt::format("--launch-every: {}", every.error().message));
+  }
   request.time = *time;
+  request.launch_every = *every;
   LayoutValues layout = flags.layout.given();
   if (const auto dtype = layout.find("--dtype"); request.messages.empty() && dtype != layout.end()) {
     request.dtypes = dtype->second;
@@ -169,6 +176,9 @@ Result<ExitCode> bench_verb(Console& terminal, const BenchFlags& flags) {
       return found.was_refused ? ExitCode::bad_input : code_of(found);
     }
     write_result(console, flags.output, bench_output(flags, found, style_for(console, flags.output)));
+    if (!found.unwritten.empty()) {
+      throw SystemError(found.unwritten);
+    }
     return fit_machine(console, flags, found).map([&] { return code_of(found); });
   });
 }
@@ -204,9 +214,8 @@ void declare_how(CLI::App& verb, BenchFlags& flags) {
                   "threads of this process, or mpi: under mpirun, which starts the ranks")
       ->check(CLI::IsMember({"threads", "mpi", "nccl"}))
       ->capture_default_str();
-  verb.add_option("--mpi", request.mpi, "Which MPI (default: the launcher's)")
-      ->check(CLI::IsMember({"openmpi", "mpich"}))
-      ->type_name("NAME");
+  declare_mpi(verb, request.mpi);
+  declare_transports(verb, request.transports);
   verb.add_option(
           "--cache", flags.cache,
           "hot: the same buffers each time; cold: others, which have left the caches (default: hot; cold "
@@ -217,6 +226,10 @@ void declare_how(CLI::App& verb, BenchFlags& flags) {
       ->check(between(std::int64_t{1}, std::int64_t{1000}))
       ->capture_default_str()
       ->type_name("K");
+  verb.add_option("--launch-every", flags.launch_every,
+                  "From the begin of a launch to that of the next, at least: launches of one moment are one")
+      ->capture_default_str()
+      ->type_name("T");
   verb.add_option("--time", flags.time, "Of a row, at most; it ends before when its P50 is settled to +-5 %")
       ->capture_default_str()
       ->type_name("T");

@@ -10,6 +10,7 @@
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/layout_flags.hpp"
 #include "commlens/cli/number_check.hpp"
+#include "commlens/cli/rank_flags.hpp"
 
 namespace commlens {
 namespace {
@@ -27,9 +28,7 @@ struct ReplayFlags {
   ReplayRequest request;
   LayoutFlags layout;
   std::string iterations;
-  std::string transport = "threads";
-  std::string progress = "auto";
-  std::string timeout = "10min";
+  RankFlags ranks;
   bool back_to_back = false;
   bool timed = false;
   OutputFlags output;
@@ -37,18 +36,12 @@ struct ReplayFlags {
 
 Result<ReplayRequest> replay_request_of(const ReplayFlags& flags) {
   ReplayRequest request = flags.request;
-  const Result<std::chrono::nanoseconds> timeout = parse_duration(flags.timeout);
-  if (!timeout) {
-    return failure("--timeout: " + timeout.error().message);
+  if (const Result<void> added = flags.ranks.add_to(request); !added) {
+    return tl::unexpected(added.error());
   }
-  request.timeout = *timeout;
   if (flags.back_to_back && flags.timed) {
     return failure("--back-to-back has no times to keep to: leave it or --timed out");
   }
-  request.transport = flags.transport == "mpi" ? Transport::mpi : Transport::threads;
-  request.progress = flags.progress == "on"    ? CallProgress::on
-                     : flags.progress == "off" ? CallProgress::off
-                                               : CallProgress::automatic;
   request.pacing = flags.back_to_back ? ReplayPacing::back_to_back
                    : flags.timed      ? ReplayPacing::timed
                                       : ReplayPacing::gaps;
@@ -112,36 +105,6 @@ void declare_pace(CLI::App& verb, ReplayFlags& flags) {
       ->group(group);
 }
 
-void declare_ranks(CLI::App& verb, ReplayFlags& flags) {
-  const char* const group = "Execution";
-  verb.add_option("--transport", flags.transport, "threads: ranks in this process; mpi: under mpirun")
-      ->check(CLI::IsMember({"threads", "mpi"}))
-      ->capture_default_str()
-      ->group(group);
-  verb.add_option("--mpi", flags.request.mpi, "Which MPI; default: the launcher's")
-      ->check(CLI::IsMember({"openmpi", "mpich"}))
-      ->group(group);
-  verb.add_option("--transports", flags.request.transports,
-                  "Algorithms of the transport by op, size and group: a table, as tune --write-transports "
-                  "writes it")
-      ->type_name("FILE")
-      ->group(group);
-  verb.add_option("--progress", flags.progress,
-                  "Threads that move calls on while ranks compute; auto: where cores are free for them")
-      ->check(CLI::IsMember({"auto", "on", "off"}))
-      ->capture_default_str()
-      ->group(group);
-  verb.add_option("--repeat", flags.request.repeat, "Runs; the last one is recorded, those before warm up")
-      ->check(between(std::int64_t{1}, k_most_runs))
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(group);
-  verb.add_option("--timeout", flags.timeout, "Longest wait for one call, as 90s or 2h; 0: no limit")
-      ->type_name("TIME")
-      ->capture_default_str()
-      ->group(group);
-}
-
 }  // namespace
 
 Action declare_replay(CLI::App& verb) {
@@ -162,7 +125,12 @@ Action declare_replay(CLI::App& verb) {
       ->check(CLI::IsMember({"table", "json", "csv"}))
       ->capture_default_str();
   declare_pace(verb, *flags);
-  declare_ranks(verb, *flags);
+  flags->ranks.declare(verb, false);
+  verb.add_option("--repeat", flags->request.repeat, "Runs; the last one is recorded, those before warm up")
+      ->check(between(std::int64_t{1}, k_most_runs))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(RankFlags::k_group);
   flags->layout.declare(verb);
   return [flags](Console& console) { return replay_verb(console, *flags); };
 }

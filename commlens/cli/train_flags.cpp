@@ -29,20 +29,8 @@ void declare_data(CLI::App& verb, TrainFlags& flags) {
 }
 
 void declare_execution(CLI::App& verb, TrainFlags& flags) {
-  const char* const group = "Execution";
-  verb.add_option("--transport", flags.transport,
-                  "threads: ranks in this process; mpi: under mpirun; nccl: GPUs")
-      ->check(CLI::IsMember({"threads", "mpi", "nccl"}))
-      ->capture_default_str()
-      ->group(group);
-  verb.add_option("--mpi", flags.request.mpi, "Which MPI; default: the launcher's")
-      ->check(CLI::IsMember({"openmpi", "mpich"}))
-      ->group(group);
-  verb.add_option("--transports", flags.request.transports,
-                  "Algorithms of the transport by op, size and group: a table, as tune --write-transports "
-                  "writes it")
-      ->type_name("FILE")
-      ->group(group);
+  const char* const group = RankFlags::k_group;
+  flags.ranks.declare(verb, true);
   verb.add_option("--device", flags.request.device, "cpu or cuda; default: cpu, with nccl cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->group(group);
@@ -55,15 +43,6 @@ void declare_execution(CLI::App& verb, TrainFlags& flags) {
                 "ZeRO-3: gather parameters when they are needed, not ahead")
       ->group(group);
   verb.add_flag("--no-overlap", flags.no_overlap, "Wait for each gradient reduction before backward goes on")
-      ->group(group);
-  verb.add_option("--progress", flags.progress,
-                  "Threads that move calls on while ranks compute; auto: where cores are free for them")
-      ->check(CLI::IsMember({"auto", "on", "off"}))
-      ->capture_default_str()
-      ->group(group);
-  verb.add_option("--timeout", flags.timeout, "Longest wait for one call, as 90s or 2h; 0: no limit")
-      ->type_name("TIME")
-      ->capture_default_str()
       ->group(group);
 }
 
@@ -144,11 +123,9 @@ Result<TrainRequest> request_of(const TrainFlags& flags) {
                     flags.framework, flags.framework));
   }
   TrainRequest request = flags.request;
-  const Result<std::chrono::nanoseconds> timeout = parse_duration(flags.timeout);
-  if (!timeout) {
-    return failure("--timeout: " + timeout.error().message);
+  if (const Result<void> added = flags.ranks.add_to(request); !added) {
+    return tl::unexpected(added.error());
   }
-  request.timeout = *timeout;
   Result<Overrides> overrides = flags.layout.single();
   if (!overrides) {
     return tl::unexpected(overrides.error());
@@ -161,12 +138,6 @@ Result<TrainRequest> request_of(const TrainFlags& flags) {
     }
     request.recipe.decay = *style;
   }
-  request.transport = flags.transport == "mpi"    ? Transport::mpi
-                      : flags.transport == "nccl" ? Transport::nccl
-                                                  : Transport::threads;
-  request.progress = flags.progress == "on"    ? CallProgress::on
-                     : flags.progress == "off" ? CallProgress::off
-                                               : CallProgress::automatic;
   request.data.vocab_file = flags.vocab_file;
   request.data.merge_file = flags.merge_file;
   request.prefetch = !flags.no_prefetch;

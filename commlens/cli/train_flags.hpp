@@ -5,6 +5,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/cli/console.hpp"
 #include "commlens/cli/layout_flags.hpp"
+#include "commlens/cli/rank_flags.hpp"
 
 namespace CLI {
 class App;
@@ -16,15 +17,13 @@ namespace commlens {
 struct TrainFlags {
   TrainRequest request;
   LayoutFlags layout;
+  RankFlags ranks;
   std::string framework;
-  std::string transport = "threads";
   std::string decay;
   std::string vocab_file;
   std::string merge_file;
   bool no_prefetch = false;
   bool no_overlap = false;
-  std::string progress = "auto";
-  std::string timeout = "10min";
   OutputFlags output;  // the format only
 
   void declare(CLI::App& verb);

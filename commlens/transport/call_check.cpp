@@ -49,7 +49,8 @@ std::int64_t sum_of(std::span<const Elements> parts) {
                          [](std::int64_t sum, Elements part) { return sum + part.value; });
 }
 
-/// What is wrong with one table of parts; `whole` is the size of the buffer that they make up.
+/// What is wrong with one table of parts; `whole` is the size of the buffer that they make up, -1: of no rank
+/// but the root.
 std::string table_fault(std::span<const Elements> parts, Elements whole, std::int64_t ranks,
                         std::string_view side) {
   if (static_cast<std::int64_t>(parts.size()) != ranks) {
@@ -58,7 +59,7 @@ std::string table_fault(std::span<const Elements> parts, Elements whole, std::in
   if (std::any_of(parts.begin(), parts.end(), [](Elements part) { return part.value < 0; })) {
     return fmt::format("a part of its {} has a negative size", side);
   }
-  if (sum_of(parts) != whole.value) {
+  if (whole.value >= 0 && sum_of(parts) != whole.value) {
     return fmt::format("the parts of its {} have {} elements, the {} has {}", side, sum_of(parts), side,
                        whole.value);
   }
@@ -67,14 +68,22 @@ std::string table_fault(std::span<const Elements> parts, Elements whole, std::in
 
 /// What is wrong with the parts of a call that has some.
 std::string parts_fault(const CommCall& call, GroupRank self, std::int64_t ranks) {
-  const bool of_input = call.kind == CommKind::all_to_all || call.kind == CommKind::reduce_scatter;
-  const bool of_output = call.kind == CommKind::all_to_all || call.kind == CommKind::all_gather;
+  const bool of_input = call.kind == CommKind::all_to_all || call.kind == CommKind::reduce_scatter ||
+                        call.other == OtherCall::scatter;
+  const bool of_output = call.kind == CommKind::all_to_all || call.kind == CommKind::all_gather ||
+                         call.other == OtherCall::gather;
+  const bool is_elsewhere = call.kind == CommKind::other && self != call.peer;  // the whole is at the root
+  if (is_elsewhere && (of_input ? call.input : call.output).value != 0) {
+    return "the whole is at its root alone";
+  }
   if ((!of_input && !call.input_parts.empty()) || (!of_output && !call.output_parts.empty())) {
     return "calls of its kind have no such parts";
   }
-  std::string fault = of_input ? table_fault(call.input_parts, call.input, ranks, "input") : std::string();
+  std::string fault =
+      of_input ? table_fault(call.input_parts, is_elsewhere ? Elements{-1} : call.input, ranks, "input")
+               : std::string();
   if (fault.empty() && of_output) {
-    fault = table_fault(call.output_parts, call.output, ranks, "output");
+    fault = table_fault(call.output_parts, is_elsewhere ? Elements{-1} : call.output, ranks, "output");
   }
   if (!fault.empty()) {
     return fault;
@@ -109,7 +118,7 @@ std::string size_fault(const CommCall& call, GroupRank self, std::int64_t ranks)
   return {};
 }
 
-/// The size of a gather's or scatter's part, the same on all ranks.
+/// The size of a gather's or scatter's part, the same on all ranks unless they are given.
 Elements part_of(const CommCall& call) { return call.other == OtherCall::gather ? call.input : call.output; }
 
 }  // namespace
@@ -171,7 +180,8 @@ bool agree(const CommCall& left, const CommCall& right) {
     return false;
   }
   if (left.kind == CommKind::other) {
-    return left.other == right.other && left.peer == right.peer && part_of(left) == part_of(right);
+    return left.other == right.other && left.peer == right.peer && has_parts(left) == has_parts(right) &&
+           (has_parts(left) || part_of(left) == part_of(right));
   }
   if (has_parts(left) || has_parts(right)) {
     return has_parts(left) == has_parts(right);
@@ -198,13 +208,14 @@ std::string parts_mismatch(const CommCall& left, Caller left_by, const CommCall&
     }
     return {};
   }
-  const bool gathers = left.kind == CommKind::all_gather;
+  const bool gathers = left.kind == CommKind::all_gather || left.other == OtherCall::gather;
+  const std::string_view name = left.kind == CommKind::other ? name_of(left.other) : name_of(left.kind);
   const std::span<const Elements> first = gathers ? left.output_parts : left.input_parts;
   const std::span<const Elements> second = gathers ? right.output_parts : right.input_parts;
   for (std::size_t part = 0; part < first.size(); ++part) {
     if (first[part] != second[part]) {
-      return fmt::format("rank {} gives part {} of {} {} {}, rank {} gives it {}", left_by.rank.value, part,
-                         gathers ? "an all_gather" : "a reduce_scatter", first[part].value,
+      return fmt::format("rank {} gives part {} of {} {} {} {}, rank {} gives it {}", left_by.rank.value,
+                         part, name.starts_with('a') ? "an" : "a", name, first[part].value,
                          name_of(left.dtype), right_by.rank.value, second[part].value);
     }
   }

@@ -24,8 +24,7 @@ constexpr int k_part_tag = 1;     // of the parts of an all_to_all, gather or sc
 // from this size and number of ranks on: 2(n-1)/n.
 #if defined(OPEN_MPI)
 constexpr bool k_copies_inputs = true;
-// Its MPI_Reduce_scatter_block reduces to one rank and scatters from it; MPI_Reduce_scatter has a ring and
-// recursive halving (coll/tuned, coll_tuned_decision_fixed.c).
+// Its block variant reduces to one rank and scatters; MPI_Reduce_scatter has a ring (coll/tuned, *_fixed.c).
 constexpr bool k_has_block_algorithms = false;
 #else
 constexpr bool k_copies_inputs = false;
@@ -361,10 +360,27 @@ class Issue {
     });
   }
 
+  /// The whole, which is at the root alone, as all ranks know it.
+  Elements whole_of(std::span<const Elements> parts, std::int64_t equal) const {
+    const Part last = part_of(parts, equal, ranks_ - 1);
+    return {last.first + last.count};
+  }
+
   void gather() {
     const std::int64_t part = call_.input.value;
-    if (fits({part * ranks_})) {
-      const int count = static_cast<int>(part);
+    const std::span<const Elements> parts = call_.output_parts;
+    const bool is_one_call = fits(whole_of(parts, part));
+    const int count = is_one_call ? static_cast<int>(part) : 0;
+    if (is_one_call && !parts.empty()) {
+      const auto [counts, places] = std::pair(counts_of(parts), places_of(parts));
+      return make(
+          "MPI_Gatherv",
+          [&] { return MPI_Gatherv(in(0), count, type_, out(0), counts, places, type_, peer_, comm_); },
+          [&](MPI_Request* made) {
+            return MPI_Igatherv(in(0), count, type_, out(0), counts, places, type_, peer_, comm_, made);
+          });
+    }
+    if (is_one_call) {
       return make(
           "MPI_Gather", [&] { return MPI_Gather(in(0), count, type_, out(0), count, type_, peer_, comm_); },
           [&](MPI_Request* made) {
@@ -375,10 +391,11 @@ class Issue {
       if (rank_ != peer_) {
         return send(0, part, peer_, k_part_tag);
       }
-      copy_own_part(in(0), out(rank_ * part), Elements{part} * call_.dtype);
+      copy_own_part(in(0), out(part_of(parts, part, rank_).first), Elements{part} * call_.dtype);
       for (int source = 0; source < ranks_; ++source) {
         if (source != rank_) {
-          recv(source * part, part, source, k_part_tag);
+          const Part of_source = part_of(parts, part, source);
+          recv(of_source.first, of_source.count, source, k_part_tag);
         }
       }
     });
@@ -386,8 +403,19 @@ class Issue {
 
   void scatter() {
     const std::int64_t part = call_.output.value;
-    if (fits({part * ranks_})) {
-      const int count = static_cast<int>(part);
+    const std::span<const Elements> parts = call_.input_parts;
+    const bool is_one_call = fits(whole_of(parts, part));
+    const int count = is_one_call ? static_cast<int>(part) : 0;
+    if (is_one_call && !parts.empty()) {
+      const auto [counts, places] = std::pair(counts_of(parts), places_of(parts));
+      return make(
+          "MPI_Scatterv",
+          [&] { return MPI_Scatterv(in(0), counts, places, type_, out(0), count, type_, peer_, comm_); },
+          [&](MPI_Request* made) {
+            return MPI_Iscatterv(in(0), counts, places, type_, out(0), count, type_, peer_, comm_, made);
+          });
+    }
+    if (is_one_call) {
       return make(
           "MPI_Scatter", [&] { return MPI_Scatter(in(0), count, type_, out(0), count, type_, peer_, comm_); },
           [&](MPI_Request* made) {
@@ -398,10 +426,11 @@ class Issue {
       if (rank_ != peer_) {
         return recv(0, part, peer_, k_part_tag);
       }
-      copy_own_part(in(rank_ * part), out(0), Elements{part} * call_.dtype);
+      copy_own_part(in(part_of(parts, part, rank_).first), out(0), Elements{part} * call_.dtype);
       for (int destination = 0; destination < ranks_; ++destination) {
         if (destination != rank_) {
-          send(destination * part, part, destination, k_part_tag);
+          const Part of_destination = part_of(parts, part, destination);
+          send(of_destination.first, of_destination.count, destination, k_part_tag);
         }
       }
     });

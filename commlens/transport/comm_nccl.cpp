@@ -230,16 +230,26 @@ class Issue {
 
   void gather() const {
     send({}, call_.input, peer_);
+    Elements at;
     for (int source = 0; self_ == peer_ && source < ranks_; ++source) {
-      recv({source * call_.input.value}, call_.input, source);
+      const Elements part = part_of(call_.output_parts, call_.input, source);
+      recv(at, part, source);
+      at += part;
     }
   }
 
   void scatter() const {
+    Elements at;
     for (int destination = 0; self_ == peer_ && destination < ranks_; ++destination) {
-      send({destination * call_.output.value}, call_.output, destination);
+      const Elements part = part_of(call_.input_parts, call_.output, destination);
+      send(at, part, destination);
+      at += part;
     }
     recv({}, call_.output, peer_);
+  }
+
+  static Elements part_of(std::span<const Elements> parts, Elements equal, int rank) {
+    return parts.empty() ? equal : parts[static_cast<std::size_t>(rank)];
   }
 
   void send(Elements first, Elements part, int to) const {

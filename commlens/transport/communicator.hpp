@@ -31,9 +31,9 @@ enum class OtherCall : std::uint8_t { none, gather, scatter };
 /// elsewhere; scatter: output = a part, input = output x size at the root, 0 elsewhere. Any size may be 0.
 ///
 /// Parts of unequal sizes: all_to_all with both spans (what goes to, and comes from, each rank; the sums are
-/// input and output, which may differ), all_gather with `output_parts` (input = its own part), reduce_scatter
-/// with `input_parts` (output = its own part), each of `size` entries in group order, and given by every rank
-/// of the call. The spans stay valid until the call is complete.
+/// input and output, which may differ), all_gather and gather with `output_parts` (input = its own part),
+/// reduce_scatter and scatter with `input_parts` (output = its own part), each of `size` entries in group
+/// order, and given by every rank of the call. The spans stay valid until the call is complete.
 struct CommCall {
   CommKind kind = CommKind::barrier;
   DType dtype = DType::uint8;

@@ -30,7 +30,9 @@ enum class Shape : std::uint8_t {
   scatter,
   all_gather_in_parts,
   reduce_scatter_in_parts,
-  all_to_all_in_parts
+  all_to_all_in_parts,
+  gather_in_parts,
+  scatter_in_parts
 };
 constexpr std::array k_shapes{Shape::all_reduce,
                               Shape::all_reduce_in_place,
@@ -46,7 +48,9 @@ constexpr std::array k_shapes{Shape::all_reduce,
                               Shape::scatter,
                               Shape::all_gather_in_parts,
                               Shape::reduce_scatter_in_parts,
-                              Shape::all_to_all_in_parts};
+                              Shape::all_to_all_in_parts,
+                              Shape::gather_in_parts,
+                              Shape::scatter_in_parts};
 
 constexpr CommKind kind_of(Shape shape) {
   switch (shape) {
@@ -71,7 +75,9 @@ constexpr CommKind kind_of(Shape shape) {
     case Shape::barrier:
       return CommKind::barrier;
     case Shape::gather:
+    case Shape::gather_in_parts:
     case Shape::scatter:
+    case Shape::scatter_in_parts:
       break;
   }
   return CommKind::other;
@@ -143,8 +149,9 @@ class TestCall {
     call_.input_buffer = input_->memory();
     const bool in_place = is_in_place();
     call_.output_buffer = in_place ? input_->memory() : output_->memory();
-    if (options.shape == Shape::gather || options.shape == Shape::scatter) {
-      call_.other = options.shape == Shape::gather ? OtherCall::gather : OtherCall::scatter;
+    if (call_.kind == CommKind::other) {
+      const bool gathers = options.shape == Shape::gather || options.shape == Shape::gather_in_parts;
+      call_.other = gathers ? OtherCall::gather : OtherCall::scatter;
     }
   }
 
@@ -214,7 +221,12 @@ class TestCall {
       case Shape::scatter:
         return input_of(self_, 0, self_ == options_.root ? count * ranks_ : 0);
       case Shape::all_gather_in_parts:
+      case Shape::gather_in_parts:
         return input_of(self_, 0, part_size(self_, count));
+      case Shape::scatter_in_parts:
+        return self_ == options_.root
+                   ? input_of(self_, 0, before(ranks_, [&](auto rank) { return part_size(rank, count); }))
+                   : Values{};
       case Shape::reduce_scatter_in_parts:
         return input_of(self_, 0, before(ranks_, [&](auto rank) { return part_size(rank, count); }));
       case Shape::all_to_all_in_parts:
@@ -250,6 +262,10 @@ class TestCall {
         return of_all([&](auto) { return self_ * count; }, equal);
       case Shape::all_gather_in_parts:
         return of_all(none, unequal);
+      case Shape::gather_in_parts:
+        return self_ == options_.root ? of_all(none, unequal) : Values{};
+      case Shape::scatter_in_parts:
+        return input_of(options_.root, before(self_, unequal), unequal(self_));
       case Shape::reduce_scatter_in_parts:
         return combined_inputs(before(self_, unequal), unequal(self_));
       case Shape::all_to_all_in_parts:
@@ -268,9 +284,10 @@ class TestCall {
       if (options_.shape == Shape::all_to_all_in_parts) {
         input_parts_.push_back({part_size(self_, rank, count)});
         output_parts_.push_back({part_size(rank, self_, count)});
-      } else if (options_.shape == Shape::reduce_scatter_in_parts) {
+      } else if (options_.shape == Shape::reduce_scatter_in_parts ||
+                 options_.shape == Shape::scatter_in_parts) {
         input_parts_.push_back({part_size(rank, count)});
-      } else if (options_.shape == Shape::all_gather_in_parts) {
+      } else if (options_.shape == Shape::all_gather_in_parts || options_.shape == Shape::gather_in_parts) {
         output_parts_.push_back({part_size(rank, count)});
       }
     }

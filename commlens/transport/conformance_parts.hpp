@@ -47,6 +47,10 @@ inline void check_gather_and_scatter(Communicator& group, const Target& target) 
       for (std::int64_t root = 0; root < group.size(); ++root) {
         make_and_expect(group, target, {.shape = Shape::gather, .type = type, .count = count, .root = root});
         make_and_expect(group, target, {.shape = Shape::scatter, .type = type, .count = count, .root = root});
+        make_and_expect(group, target,
+                        {.shape = Shape::gather_in_parts, .type = type, .count = count, .root = root});
+        make_and_expect(group, target,
+                        {.shape = Shape::scatter_in_parts, .type = type, .count = count, .root = root});
       }
     });
   }

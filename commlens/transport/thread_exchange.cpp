@@ -87,10 +87,13 @@ void Exchange::list_moves() {
   const auto root = static_cast<std::size_t>(call_.peer.value);
   if (call_.kind == CommKind::other) {
     const bool gathers = call_.other == OtherCall::gather;
-    const std::int64_t part = gathers ? call_.input.value : call_.output.value;
+    const std::span<const Elements> parts = gathers ? call_.output_parts : call_.input_parts;
+    std::int64_t at_root = 0;
     for (std::size_t member = 0; member < members_; ++member) {
-      const std::int64_t at_root = static_cast<std::int64_t>(member) * part;
+      const std::int64_t part =
+          (parts.empty() ? (gathers ? call_.input : call_.output) : parts[member]).value;
       add_move(gathers ? Move{member, 0, root, at_root, part} : Move{root, at_root, member, 0, part});
+      at_root += part;
     }
     return;
   }

@@ -89,6 +89,7 @@ TEST(BenchSizes, AreRoundedUpToWholePartsOfAllRanks) {
 TEST(BenchCalls, ReportEveryRowWithItsLaunches) {
   BenchRequest request = quick({"all_reduce", "barrier"}, "8,64K");
   request.launches = 3;
+  request.launch_every = 0ns;
   const BenchResult result = result_of(request);
   const std::vector<BenchRow> rows = combined_rows(result.run);
   ASSERT_EQ(rows.size(), 3U);
@@ -242,6 +243,7 @@ TEST(BenchDocument, IsReadBackAsItWas) {
   BenchRequest request = quick({"all_reduce", "send"}, "8,4K");
   request.json = directory.path("result.json");
   request.launches = 2;
+  request.launch_every = 0ns;
   request.verifies = true;
   const BenchResult result = result_of(request);
   const Result<BenchRun> read = read_bench(request.json);
@@ -309,6 +311,8 @@ TEST(BenchDocument, SaysWhereItIsDamaged) {
             damaged("launch 1: rows is no list"));
   EXPECT_EQ(refusal_of([](Json& document, Json&) { document["launches"].push_back(1); }),
             damaged("launch 2 is no object"));
+  EXPECT_EQ(refusal_of([](Json& document, Json&) { document["launches"][0]["began_unix_ns"] = -1; }),
+            damaged("launch 1: began_unix_ns is no time since 1970"));
   EXPECT_EQ(refusal_of([](Json& document, Json&) { document["cache"] = "warm"; }),
             damaged("cache is neither \"hot\" nor \"cold\""));
 }
@@ -328,7 +332,7 @@ TEST(BenchDocument, IsPartialWhenItWasStopped) {
   BenchRequest request = quick({"all_reduce"}, "8");
   request.time = 60s;
   std::atomic<int> asked = 0;
-  request.stop_requested = [&] { return ++asked > 1; };
+  request.stop_requested = [&] { return ++asked > 3; };  // after two first calls, and their round
   const BenchResult result = result_of(request);
   EXPECT_TRUE(result.run.was_stopped);
   const nlohmann::json json = nlohmann::json::parse(rendered(result, Format::json));
@@ -340,6 +344,7 @@ TEST(BenchDocument, IsPartialWhenItWasStopped) {
 BenchRequest planted_launches(std::int64_t all_reduce_ns) {
   BenchRequest request = quick({"all_reduce", "all_gather", "broadcast"}, "8");
   request.launches = 10;
+  request.launch_clock = [time = std::make_shared<std::int64_t>(0)] { return *time += 1'000'000'000; };
   const auto launch = std::make_shared<std::atomic<std::int64_t>>(-1);
   plant_times(request, [=](std::int64_t, const CommCall& call) {
     const std::int64_t time = call.kind == CommKind::all_reduce ? all_reduce_ns : 300'000;

@@ -11,9 +11,12 @@
 #include "commlens/app/bench_messages.hpp"
 #include "commlens/app/layout_options.hpp"
 #include "commlens/app/predict.hpp"
+#include "commlens/base/test_support.hpp"
 
 namespace commlens {
 namespace {
+
+using test_support::ScratchDirectory;
 
 struct Configuration {
   const char* framework;
@@ -60,7 +63,7 @@ TEST(BenchMessages, AreThoseOfThePrediction) {
     const Result<Prediction> prediction = predict(predict_request);
     ASSERT_TRUE(prediction) << prediction.error().message;
     const Result<BenchPlan> plan = bench_messages(request).and_then(
-        [](const BenchMessages& messages) { return plan_of_messages(messages, {}); });
+        [](const ModelMessages& messages) { return plan_of_messages(messages, {}); });
     ASSERT_TRUE(plan) << plan.error().message;
 
     std::map<Message, std::int64_t> expected;
@@ -87,7 +90,7 @@ TEST(BenchMessages, AreMadeInOneBufferWhereTrainersHaveOne) {
   request.framework = "deepspeed";
   request.overrides = *overrides_of({{"--ranks", "4"}, {"--zero", "1"}});
   const Result<BenchPlan> plan = bench_messages(request).and_then(
-      [](const BenchMessages& messages) { return plan_of_messages(messages, {}); });
+      [](const ModelMessages& messages) { return plan_of_messages(messages, {}); });
   ASSERT_TRUE(plan) << plan.error().message;
   std::set<std::string> in_place;
   for (std::size_t place = 0; place < plan->rows.size(); ++place) {
@@ -97,6 +100,65 @@ TEST(BenchMessages, AreMadeInOneBufferWhereTrainersHaveOne) {
     in_place.insert(key.in_place ? key.op : "");
   }
   EXPECT_TRUE(in_place.contains("all_reduce"));
+}
+
+/// The plan of calls that ranks 0, 1 and 2 make, one line each.
+BenchPlan plan_of_calls(const std::string& lines) {
+  const ScratchDirectory directory;
+  BenchRequest request;
+  request.messages = {directory.write("calls.jsonl", lines)};
+  const Result<BenchPlan> plan = bench_messages(request).and_then(
+      [](const ModelMessages& messages) { return plan_of_messages(messages, {}); });
+  EXPECT_TRUE(plan) << plan.error().message;
+  return plan ? *plan : BenchPlan();
+}
+
+std::string call_line(int rank, const std::string& op, int input_bytes, int output_bytes) {
+  return fmt::format(
+      "{{\"rank\":{},\"iteration\":0,\"op\":\"{}\",\"dtype\":\"fp32\",\"input_bytes\":{},\"output_bytes\":{},"
+      "\"group\":[0,1,2]}}\n",
+      rank, op, input_bytes, output_bytes);
+}
+
+// Ranks give 8, 24 and 40 bytes, of which the second is a third of the sum, as an equal part would be.
+TEST(BenchMessages, HaveTheirOwnUnequalParts) {
+  for (const bool gathers : {true, false}) {
+    std::string lines;
+    for (int rank = 0; rank < 3; ++rank) {
+      const int part = 8 + 16 * rank;
+      lines +=
+          gathers ? call_line(rank, "all_gather", part, 72) : call_line(rank, "reduce_scatter", 72, part);
+    }
+    const BenchPlan plan = plan_of_calls(lines);
+    ASSERT_EQ(plan.rows.size(), 1U);
+    EXPECT_EQ(plan.rows[0].key.op, gathers ? "all_gather_v" : "reduce_scatter_v");
+    EXPECT_EQ(plan.rows[0].calls_all_ranks, 3);
+    EXPECT_FALSE(plan.rows[0].assumes_parts);
+    const bench::BenchCase& timed = plan.measured.rows[0].calls.front().timed;
+    EXPECT_EQ(timed.parts, (std::vector<Elements>{{2}, {6}, {10}}));
+    EXPECT_EQ(bench::sizes_of(timed, 1).input, Elements{gathers ? 6 : 18});
+    EXPECT_EQ(bench::verified_parts(timed, 2).back().position, 8) << "behind the parts of the others";
+  }
+}
+
+// Of an all_to_all, records have the sums alone.
+TEST(BenchMessages, SayWhereTheyAssumeParts) {
+  std::string lines;
+  for (int rank = 0; rank < 3; ++rank) {
+    lines += call_line(rank, "all_to_all", 40, 40);
+  }
+  const BenchPlan plan = plan_of_calls(lines);
+  ASSERT_EQ(plan.rows.size(), 1U);
+  EXPECT_EQ(plan.rows[0].key.op, "all_to_all_v");
+  EXPECT_TRUE(plan.rows[0].assumes_parts);
+  bench::Measured measured;
+  measured.rows.resize(1);
+  measured.rows[0].one.span_s = measured.rows[0].one.local_s = {1e-3};
+  measured.rows[0].one.skew_s = {0};
+  measured.rows[0].one.switches = {0};
+  const BenchLaunch launch = launch_of(plan, measured, {}, false);
+  EXPECT_EQ(launch.rows.at(0).stats.flags,
+            (std::vector{bench::RowFlag::few_samples, bench::RowFlag::assumed_parts}));
 }
 
 TEST(BenchMessages, OfOneIterationTakeTheTimeOfTheirCalls) {

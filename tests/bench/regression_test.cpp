@@ -33,6 +33,17 @@ BenchRun run_with(std::mt19937_64& random, double factor) {
   return run;
 }
 
+/// The same with begins: so many launches at once, then a second until the next.
+BenchRun run_in_bursts(std::mt19937_64& random, int in_burst) {
+  BenchRun run = run_with(random, 1);
+  for (std::size_t launch = 0; launch < run.launches.size(); ++launch) {
+    const auto burst = static_cast<std::int64_t>(launch) / in_burst;
+    const auto in_it = static_cast<std::int64_t>(launch) % in_burst;
+    run.launches[launch].began_ns = burst * 1'000'000'000 + in_it * 7'000'000;
+  }
+  return run;
+}
+
 /// Runs of twenty in which a row counted as slower: the first one, and any other.
 struct Alarms {
   int first = 0;
@@ -64,6 +75,59 @@ TEST(BenchCheck, FindsTheRowThatIs15PercentSlowerAndNoOther) {
   const Alarms alarms = alarms_at(1.15);
   EXPECT_GE(alarms.first, 18) << "seed " << k_seed;
   EXPECT_LE(alarms.others, 1) << "seed " << k_seed;
+}
+
+TEST(BenchCheck, CountsLaunchesOfOneMomentAsOne) {
+  std::mt19937_64 random(k_seed);
+  const BenchRun apart = run_in_bursts(random, 1);
+  EXPECT_EQ(bursts_of(apart).size(), 10U);
+  EXPECT_TRUE(check_bench(apart, run_in_bursts(random, 1)));
+  const BenchRun in_pairs = run_in_bursts(random, 2);
+  EXPECT_EQ(bursts_of(in_pairs).size(), 5U);
+  const BenchRun at_once = run_in_bursts(random, 10);
+  EXPECT_EQ(bursts_of(at_once).size(), 1U);
+  for (const BenchRun& burst : {in_pairs, at_once}) {
+    const auto checks = check_bench(apart, burst);
+    ASSERT_FALSE(checks);
+    EXPECT_EQ(checks.error().message.substr(0, 53), "--check: the 10 launches of this result count as " +
+                                                        std::to_string(bursts_of(burst).size()) + ": t");
+  }
+}
+
+// Six pairs of launches: each pair is its median, (8 + 12) / 2 µs and (9 + 13) / 2 µs.
+TEST(BenchCheck, TakesTheMedianOfLaunchesOfOneMoment) {
+  const auto paired = [](double first_us, double second_us) {
+    BenchRun run;
+    for (int launch = 0; launch < 12; ++launch) {
+      BenchLaunch& added = run.launches.emplace_back();
+      added.began_ns = launch / 2 * std::int64_t{1'000'000'000} + launch % 2;
+      BenchLaunchRow& row = added.rows.emplace_back();
+      row.key = {"all_reduce", "fp32", "world", 2, 8, false};
+      row.stats.p50_s = 1e-6 * (launch % 2 == 0 ? first_us : second_us);
+    }
+    return run;
+  };
+  const auto checks = check_bench(paired(8, 12), paired(9, 13));
+  ASSERT_TRUE(checks) << checks.error().message;
+  EXPECT_DOUBLE_EQ(checks->at(0).before_s, 10e-6);
+  EXPECT_DOUBLE_EQ(checks->at(0).now_s, 11e-6);
+  EXPECT_TRUE(checks->at(0).is_slower);
+}
+
+// Ten launches of 100 µs each, within 1 %, against ten that are 4 and 6 % longer.
+TEST(BenchCheck, LeavesWhatAMachineShiftsByItself) {
+  const auto longer = [](double factor) {
+    BenchRun run;
+    for (int launch = 0; launch < 10; ++launch) {
+      BenchLaunchRow& row = run.launches.emplace_back().rows.emplace_back();
+      row.key = {"all_reduce", "fp32", "world", 2, 8, false};
+      row.stats.p50_s = 1e-4 * factor * (1 + 0.001 * launch);
+    }
+    return run;
+  };
+  EXPECT_FALSE(check_bench(longer(1), longer(1.04))->at(0).is_slower);
+  EXPECT_LT(check_bench(longer(1), longer(1.04))->at(0).p_adjusted, 0.01);
+  EXPECT_TRUE(check_bench(longer(1), longer(1.06))->at(0).is_slower);
 }
 
 TEST(BenchCheck, RefusesOneLaunch) {

@@ -346,12 +346,19 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 
   void write_measurements() {
     const std::string base = directory_.path("base.json");
-    const Words bench = {"bench", "all_reduce", "send", "--sizes", "8", "--time", "1ms", "--launches", "8"};
+    const Words bench = {"bench", "all_reduce", "send", "--sizes", "8", "--time", "1ms"};
     Words first = bench;
     first.insert(first.end(), {"--verify", "--json", base});
     ASSERT_EQ(commlens_with(first).code, 0);
+    std::ifstream file(base);
+    auto result = nlohmann::ordered_json::parse(file);
+    result["launches"][0]["began_unix_ns"] = nullptr;  // copies are launches of any moment
+    for (int copy = 0; copy < 7; ++copy) {
+      result["launches"].push_back(nlohmann::ordered_json(result["launches"][0]));
+    }
+    directory_.write("base.json", result.dump());
     Words second = bench;
-    second.insert(second.end(), {"--check", base});
+    second.insert(second.end(), {"--append", directory_.write("now.json", result.dump()), "--check", base});
     write(second);
     write_figures({base});
     write({"bench", "--messages", "19M", "--ranks", "2", "--layers", "1", "--hidden", "64", "--heads", "2",

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "commlens/app/job_transports.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/transport/transport_table.hpp"
 #include "tests/cli/program.hpp"
@@ -136,13 +137,51 @@ TEST_F(TrainWithTransports, RefusesAnAlgorithmThatThreadsDoNotHave) {
   const std::string table = directory_.write("table.csv",
                                              "op,min_bytes,max_bytes,ranks,transport,algorithm\n"
                                              "all_reduce,0,,,threads,magic\n");
-  for (const char* const verb : {"train", "replay"}) {
-    const Answer answer =
-        commlens_with({verb, "19M", "--ranks", "2", "-o", directory_.path("none"), "--transports", table});
+  for (const char* const verb : {"train", "replay", "bench"}) {
+    const Answer answer = commlens_with({verb, verb == std::string("bench") ? "all_reduce" : "19M", "--ranks",
+                                         "2", "-o", directory_.path("none"), "--transports", table});
     EXPECT_EQ(answer.code, 2) << verb;
     EXPECT_NE(answer.err.find("line 2: this transport has no algorithm magic"), std::string::npos)
         << answer.err;
   }
+}
+
+// NCCL is opened by ranks that have begun; what its table names is known before.
+TEST_F(TrainWithTransports, RefusesAnAlgorithmThatNcclDoesNotHave) {
+  const auto refusal = [&](const std::string& line) {
+    const std::string file =
+        directory_.write("nccl.csv", "op,min_bytes,max_bytes,ranks,transport,algorithm\n" + line + "\n");
+    const auto table = table_of_transports(file, "nccl");
+    return table ? "" : table.error().message.substr(table.error().message.find("line 2"));
+  };
+  EXPECT_EQ(refusal("all_reduce,0,,,nccl,ring/simple"), "");
+  EXPECT_EQ(refusal("all_reduce,0,,,nccl,magic").substr(0, 57),
+            "line 2: NCCL has no algorithm magic of all_reduce; choose");
+  EXPECT_EQ(refusal("send,0,,,nccl,ring/simple"),
+            "line 2: NCCL has no algorithm ring/simple of send; leave the column empty");
+}
+
+TEST_F(TrainWithTransports, BenchTimesAnotherAlgorithm) {
+  const std::string table = directory_.write("table.csv",
+                                             "op,min_bytes,max_bytes,ranks,transport,algorithm\n"
+                                             "all_reduce,16,,2,threads,reduce_scatter_all_gather\n");
+  const Words bench = {"bench", "all_reduce", "--sizes",  "4K",  "--time",
+                       "1ms",   "--verify",   "--format", "json"};
+  Words with_table = bench;
+  with_table.insert(with_table.end(), {"--transports", table, "--append", directory_.path("result.json")});
+  const Answer answer = commlens_with(with_table);
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  const auto json = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(json.at("transports"), "table.csv");
+  EXPECT_EQ(json.at("rows").at(0).at("wrong_elements"), 0);
+  Words without = bench;
+  without.insert(without.end(), {"--append", directory_.path("result.json")});
+  const Answer mixed = commlens_with(without);
+  EXPECT_EQ(mixed.code, 2);
+  EXPECT_NE(
+      mixed.err.find("holds launches with the table table.csv, and this job has no table of transports"),
+      std::string::npos)
+      << mixed.err;
 }
 
 TEST_F(TrainWithTransports, ReplaysWithAnotherAlgorithm) {
