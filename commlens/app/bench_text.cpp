@@ -151,9 +151,12 @@ std::string bench_text(const BenchResult& result, const TextStyle& style) {
                         time_text(step->total_s), step->ranks);
   }
   text += wrong_lines(rows, style) + flag_lines(rows, style);
-  if (const std::size_t bursts = bursts_of(run).size(); bursts > 0 && bursts < run.launches.size()) {
-    text += fmt::format("launches that began within {} ms of another count as one to --check: {} of {}\n",
-                        k_least_launch_distance.count(), bursts, run.launches.size());
+  const auto whole = std::count_if(run.launches.begin(), run.launches.end(),
+                                   [](const BenchLaunch& launch) { return !launch.is_partial; });
+  if (const auto bursts = std::ssize(bursts_of(run)); bursts > 0 && bursts < whole) {
+    text += fmt::format(
+        "to --check these {} launches count as {}: those that begin within {} ms of another are one\n", whole,
+        bursts, k_least_launch_distance.count());
   }
   text += run.launches.size() == 1
               ? "one launch: the next may differ by more than the interval; --launches 10 shows by how much\n"

@@ -33,14 +33,28 @@ bool has_live_rank(const HangLook& look) {
   return false;
 }
 
-/// A process that is gone cannot go on; where all are, the job was ended as a whole.
+/// Whether all processes that are there are stopped: the job was suspended as a whole.
+bool is_suspended(const std::vector<ProcessState>& processes, const JobProgress& job) {
+  bool has_stopped = false;
+  for (std::size_t row = 0; row < processes.size(); ++row) {
+    const bool is_there = !job.ranks[row].state.has_ended && processes[row] != ProcessState::gone;
+    if (is_there && processes[row] != ProcessState::stopped) {
+      return false;
+    }
+    has_stopped = has_stopped || is_there;
+  }
+  return has_stopped;
+}
+
+/// A process that is gone or stopped cannot go on; where all are, the job was ended or suspended as a whole.
 void mark_halted(HangLook& look) {
   const bool is_running = has_live_rank(look);
+  const bool is_whole = is_suspended(look.processes, look.job);
   for (std::size_t row = 0; row < look.processes.size(); ++row) {
     const ProcessState state = look.processes[row];
     RankProgress& rank = look.job.ranks[row];
-    rank.is_halted = !rank.state.has_ended && is_running &&
-                     (state == ProcessState::gone || state == ProcessState::stopped);
+    rank.is_halted = !rank.state.has_ended && ((is_running && state == ProcessState::gone) ||
+                                               (is_running && !is_whole && state == ProcessState::stopped));
   }
 }
 
@@ -116,7 +130,7 @@ JobRun run_of(const HangLook& look) {
 bool has_moved_since(const HangResult& before, const HangLook& look) {
   const auto is_concerned = [&](std::size_t row) {
     const WaitGraph::Node& node = before.graph.ranks[row];
-    return node.waits() || !node.inside.empty() || !node.missing_in.empty();
+    return node.waits() || !node.inside.empty() || before.graph.is_waited_for(row);
   };
   if (look.job.ranks.size() != before.job.ranks.size()) {
     return true;
@@ -147,7 +161,7 @@ void add_notes(HangResult& result) {
   };
   const auto without = count([](const RankProgress& rank) { return rank.state.is_recorded == false; });
   const auto incomplete =
-      count([](const RankProgress& rank) { return rank.state.is_recorded && rank.state.lost > 0; });
+      count([](const RankProgress& rank) { return rank.state.is_recorded && rank.state.lost != 0; });
   if (without > 0) {
     result.notes.push_back(
         fmt::format("nothing is recorded of {}: what they wait for is not known", ranks_are(without)));
@@ -157,6 +171,9 @@ void add_notes(HangResult& result) {
         "calls of {} are missing from the recording, so the numbers of the rest are not comparable",
         ranks_are(incomplete)));
   }
+  if (is_suspended(result.processes, result.job)) {
+    result.notes.push_back("all processes of the job that are there are stopped (SIGSTOP, Ctrl-Z)");
+  }
   if (result.finding.may_compute) {
     result.notes.push_back(
         "a rank of the circle has requests under way alone: whether it waits for them or computes is not "
@@ -164,6 +181,16 @@ void add_notes(HangResult& result) {
   }
   if (result.finding.is_any_of) {
     result.notes.push_back("only receives from any source wait: a send of one of these ranks is enough");
+  }
+  const std::optional<std::size_t> point = result.finding.point;
+  if (result.finding.verdict == HangVerdict::all_inside && point &&
+      is_point_to_point(result.graph.points[*point].call.op.kind)) {
+    result.notes.push_back("tags are not compared: a receive of another tag looks the same");
+  }
+  if (result.run == JobRun::running && result.finding.verdict == HangVerdict::missing) {
+    result.notes.push_back(
+        "a rank that computes or saves for longer than that looks the same: ask for more with "
+        "--unchanged-for SECONDS");
   }
   if (result.run == JobRun::stopped && result.is_stuck()) {
     result.notes.push_back(
@@ -208,9 +235,10 @@ Result<HangResult> hang(const HangRequest& request) {
     }
     result.has_moved = has_moved_since(result, *later);
     fill(std::move(*later), result);
-    result.unchanged_for = request.unchanged_for;
     if (result.has_moved) {
       result.finding = {};
+    } else {
+      result.unchanged_for = request.unchanged_for;
     }
   }
   add_notes(result);

@@ -146,11 +146,11 @@ std::string doing_of(const HangResult& result, std::size_t row) {
 }
 
 /// The call that a rank is in; null when it is in none.
-const SeenCall* call_of(const HangResult& result, std::size_t row) {
+const SeenCall* call_of(const HangResult& result, std::size_t row, std::optional<std::size_t> waits_in = {}) {
   const RankProgress& rank = result.job.ranks[row];
   const WaitGraph::Node& node = result.graph.ranks[row];
   if (!node.points.empty()) {
-    const WaitPoint& point = result.graph.points[node.points.front()];
+    const WaitPoint& point = result.graph.points[waits_in.value_or(node.points.front())];
     const auto found = std::find_if(rank.open.begin(), rank.open.end(), [&](const SeenCall& call) {
       return call.channel == point.call.channel && call.number == point.call.number &&
              call.part == point.call.part;
@@ -164,7 +164,8 @@ const SeenCall* call_of(const HangResult& result, std::size_t row) {
 std::vector<std::int64_t> waited_for(const HangResult& result, std::size_t row) {
   std::vector<std::int64_t> ranks;
   for (const std::size_t point : result.graph.ranks[row].points) {
-    const std::vector<std::int64_t> missing = numbers_of(result, result.graph.points[point].missing);
+    const std::vector<std::int64_t> missing =
+        numbers_of(result, result.graph.missing_of(result.graph.points[point]));
     ranks.insert(ranks.end(), missing.begin(), missing.end());
   }
   std::sort(ranks.begin(), ranks.end());
@@ -194,32 +195,48 @@ Table ranks_table(const HangResult& result) {
       op = op_of(*call);
       number = call->number > 0 ? std::optional(call->number) : std::nullopt;
     }
-    std::optional<Waiters> waiters;
-    if (const HangCulprit* const culprit = culprit_of(result, row)) {
-      waiters = culprit->waiters;
-    }
+    const HangCulprit* const culprit = culprit_of(result, row);
+    const std::optional<Waiters> waiters = culprit == nullptr ? std::nullopt : culprit->waiters;
     const auto of = [](const auto& whole, auto member) {
       return whole ? std::optional((*whole).*member) : std::nullopt;
     };
-    table.add({rank.state.rank, Cell(waiters.has_value()).shown(waiters ? "yes" : ""), doing_of(result, row),
-               op, number, Cell(others).shown(ranks_in_words(others)), of(waiters, &Waiters::directly),
-               of(waiters, &Waiters::in_all), of(rank.state.process, &RankProcess::host),
-               of(rank.state.process, &RankProcess::pid), name_of(result.processes[row])});
+    table.add({rank.state.rank, Cell(culprit != nullptr).shown(culprit != nullptr ? "yes" : ""),
+               doing_of(result, row), op, number, Cell(others).shown(ranks_in_words(others)),
+               of(waiters, &Waiters::directly), of(waiters, &Waiters::in_all),
+               of(rank.state.process, &RankProcess::host), of(rank.state.process, &RankProcess::pid),
+               name_of(result.processes[row])});
   }
   return table;
+}
+
+/// "1 rank waits", "3 ranks wait".
+std::string ranks_wait(std::int64_t count) {
+  return count == 1 ? "1 rank waits" : fmt::format("{} ranks wait", count);
+}
+
+/// Whether a name can stand in a command: the recording may have any.
+bool is_host_name(std::string_view name) {
+  constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+  return !name.empty() && name.front() != '-' && name.find_first_not_of(allowed) == std::string_view::npos;
 }
 
 /// What to run to see where a culprit is, on which machine.
 std::vector<std::string> commands_for(const HangResult& result) {
   constexpr std::size_t most = 8;
-  std::vector<std::string> commands;
+  std::vector<std::size_t> rows;
   for (const HangCulprit& culprit : result.finding.culprits) {
-    const std::optional<RankProcess>& process = result.job.ranks[culprit.rank].state.process;
-    const bool is_there = process && process->pid > 0 &&
-                          result.processes[culprit.rank] != ProcessState::gone &&
-                          !result.job.ranks[culprit.rank].state.has_ended;
+    rows.push_back(culprit.rank);
+  }
+  if (rows.empty() && result.finding.point) {  // nobody is to blame: where the call is
+    rows = result.graph.points[*result.finding.point].waiting;
+  }
+  std::vector<std::string> commands;
+  for (const std::size_t row : rows) {
+    const std::optional<RankProcess>& process = result.job.ranks[row].state.process;
+    const bool is_there = process && process->pid > 0 && result.processes[row] != ProcessState::gone &&
+                          !result.job.ranks[row].state.has_ended && is_host_name(process->host);
     if (is_there && commands.size() < 2 * most && result.run != JobRun::stopped) {
-      const bool is_here = result.processes[culprit.rank] != ProcessState::unknown;
+      const bool is_here = result.processes[row] != ProcessState::unknown;
       const std::string before = is_here ? "" : fmt::format("ssh {} ", process->host);
       commands.push_back(fmt::format("{}py-spy dump --pid {}", before, process->pid));
       commands.push_back(fmt::format("{}gdb -p {} -batch -ex {}", before, process->pid,
@@ -249,11 +266,14 @@ std::string headline(const HangResult& result) {
     case HangVerdict::deadlock:
       return fmt::format("deadlock: {} {} wait for each other\n", ranks, culprits);
     case HangVerdict::missing:
-      return fmt::format("missing: {} wait{} for {}{} {}\n", result.finding.waiting,
-                         result.finding.waiting == 1 ? "s" : "", result.finding.is_any_of ? "any of " : "",
-                         ranks, culprits);
+      return fmt::format("missing: {} for {}{} {}\n", ranks_wait(result.finding.waiting),
+                         result.finding.is_any_of ? "any of " : "", ranks, culprits);
     case HangVerdict::all_inside:
       return "all inside: every rank that takes part has entered the call, and it does not end\n";
+    case HangVerdict::unmatched:
+      return fmt::format(
+          "unmatched: {} inside of calls whose other ends are not known\n",
+          result.finding.waiting == 1 ? "1 rank is" : fmt::format("{} ranks are", result.finding.waiting));
   }
   return "";
 }
@@ -284,9 +304,9 @@ std::string culprits_text(const HangResult& result) {
     text += fmt::format("rank {}: ", rank.state.rank.value);
     if (culprit.waits_in) {
       const WaitPoint& point = result.graph.points[*culprit.waits_in];
-      const SeenCall* const own = call_of(result, culprit.rank);
+      const SeenCall* const own = call_of(result, culprit.rank, culprit.waits_in);
       text += fmt::format("in {}, waits for {}", call_in_words(result, own == nullptr ? point.call : *own),
-                          ranks_in_words(numbers_of(result, point.missing)));
+                          ranks_in_words(numbers_of(result, result.graph.missing_of(point))));
     } else {
       const SeenCall* const own = call_of(result, culprit.rank);
       text += own == nullptr ? doing_of(result, culprit.rank) : "in " + call_in_words(result, *own);
@@ -297,13 +317,13 @@ std::string culprits_text(const HangResult& result) {
         text += fmt::format(" ({})", name_of(result.processes[culprit.rank]));
       }
     }
-    if (culprit.waiters.in_all > 0) {
-      text += fmt::format("; {} wait{} for it directly, {} in all", culprit.waiters.directly,
-                          culprit.waiters.directly == 1 ? "s" : "", culprit.waiters.in_all);
+    if (culprit.waiters && culprit.waiters->in_all > 0) {
+      text += fmt::format("; {} for it directly, {} in all", ranks_wait(culprit.waiters->directly),
+                          culprit.waiters->in_all);
     }
     if (rank.last) {
-      text += fmt::format("\n  last completed: {} ({})", call_in_words(result, *rank.last),
-                          details_of(*rank.last));
+      text += fmt::format("\n  last {}: {} ({})", rank.has_last_failed ? "call, which failed" : "completed",
+                          call_in_words(result, *rank.last), details_of(*rank.last));
     }
     text += '\n';
   }
@@ -319,8 +339,8 @@ std::string point_text(const HangResult& result) {
   const WaitPoint& point = result.graph.points[*result.finding.point];
   std::string text = fmt::format("stuck at {} ({})\n  inside: {}", call_in_words(result, point.call),
                                  details_of(point.call), ranks_in_words(numbers_of(result, point.waiting)));
-  if (!point.missing.empty()) {
-    text += fmt::format("; not there: {}", ranks_in_words(numbers_of(result, point.missing)));
+  if (const auto missing = result.graph.missing_of(point); !missing.empty()) {
+    text += fmt::format("; not there: {}", ranks_in_words(numbers_of(result, missing)));
   }
   if (!point.unknown.empty()) {
     text += fmt::format("; not known: {}", ranks_in_words(numbers_of(result, point.unknown)));
@@ -396,7 +416,7 @@ ordered_json point_json(const HangResult& result, std::size_t which) {
   const WaitPoint& point = result.graph.points[which];
   ordered_json json = call_json(result, point.call);
   json["inside"] = numbers_of(result, point.waiting);
-  json["missing"] = numbers_of(result, point.missing);
+  json["missing"] = numbers_of(result, result.graph.missing_of(point));
   return json;
 }
 
@@ -407,10 +427,14 @@ ordered_json culprit_json(const HangResult& result, const HangCulprit& culprit) 
                        {"host", nullptr},
                        {"pid", nullptr},
                        {"process", name_of(result.processes[culprit.rank])},
-                       {"waiting_directly", culprit.waiters.directly},
-                       {"waiting_in_all", culprit.waiters.in_all},
+                       {"waiting_directly", nullptr},
+                       {"waiting_in_all", nullptr},
                        {"last_call", nullptr},
                        {"waits_in", nullptr}};
+  if (culprit.waiters) {
+    json["waiting_directly"] = culprit.waiters->directly;
+    json["waiting_in_all"] = culprit.waiters->in_all;
+  }
   if (rank.state.process) {
     json["host"] = rank.state.process->host;
     json["pid"] = rank.state.process->pid;

@@ -75,9 +75,11 @@ std::int64_t with_verdict(const Table& takeaways, std::string_view verdict) {
 }
 
 std::string verdict_text(const Table& takeaways) {
+  const std::int64_t open = with_verdict(takeaways, "open");
   return fmt::format(
-      "{} of {} checks of the paper's takeaways pass; {} show where a claim does not hold, and why.",
-      with_verdict(takeaways, "PASS"), takeaways.rows().size(), with_verdict(takeaways, "FAIL"));
+      "{} of {} checks of the paper's takeaways pass; {} show where a claim does not hold, and why{}.",
+      with_verdict(takeaways, "PASS"), takeaways.rows().size(), with_verdict(takeaways, "FAIL"),
+      open == 0 ? "" : fmt::format("; {} could not be made here", open));
 }
 
 class Reproduction {
@@ -114,6 +116,7 @@ class Reproduction {
     if ((!trainings_.empty() && train_all(task)) || has_measured || has_launched) {
       write(task, writing);
     }
+    result_.stopped = result_.stopped || is_stopped();
     return std::move(result_);
   }
 
@@ -170,7 +173,6 @@ class Reproduction {
   bool train_all(Task& task) {
     for (const study::Training& training : trainings_) {
       if (is_stopped()) {
-        result_.stopped = true;
         break;
       }
       study::recorded(training, (directory_ / "recordings" / training.name).string(), request_.stop_requested)
@@ -183,7 +185,6 @@ class Reproduction {
           });
       task.add(steps_of(training.expected_s));
     }
-    result_.stopped = result_.stopped || is_stopped();
     return result_.trainings > 0;
   }
 
@@ -193,7 +194,12 @@ class Reproduction {
     result_.no_pictures = drawer ? "" : drawer.error().message;
     result_.figures = 0;
     result_.left_out.clear();
+    const bool has_results = result_.trainings > 0 || !study_.measured_messages().empty();
     for (const study::ItemEntry& entry : study::item_entries()) {
+      if (is_stopped() && !has_results) {
+        result_.left_out.push_back(fmt::format("{}: stopped", entry.id));
+        continue;
+      }
       items.push_back(study::made(entry, study_));
       study::write_item(directory_, items.back(), drawer ? &*drawer : nullptr);
       if (items.back().item) {
@@ -202,6 +208,10 @@ class Reproduction {
         result_.left_out.push_back(fmt::format("{}: {}", entry.id, items.back().item.error().reason));
       }
       task.add(steps);
+    }
+    if (is_stopped() && !has_results) {
+      result_.stopped = true;
+      return;
     }
     result_.takeaways = takeaways_table(study_);
     const study::PageHead head{"The paper, reproduced: communication of large language models in training",
@@ -256,6 +266,10 @@ std::string takeaways_text(const Table& takeaways, const TextStyle& style) {
 }
 
 std::string reproduction_text(const ReproduceResult& result, const TextStyle& style) {
+  if (result.takeaways.rows().empty()) {  // the first pages were not reached
+    return fmt::format("stopped: {0}/figures has {1} figures, there is no page\n", result.directory,
+                       result.figures);
+  }
   std::string text = takeaways_text(result.takeaways, style);
   text += fmt::format("{} of {} checks pass\n", with_verdict(result.takeaways, "PASS"),
                       result.takeaways.rows().size());

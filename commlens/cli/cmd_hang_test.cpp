@@ -73,10 +73,10 @@ TEST_F(CommandHang, NamesTheMissingRankOfARunningJob) {
   EXPECT_EQ(outcome.code, ExitCode::differs);
   EXPECT_EQ(outcome.err, "");
   const std::string expected = fmt::format(
-      "missing: 2 wait for rank 1\n"
+      "missing: 2 ranks wait for rank 1\n"
       "a snapshot of a job that runs\n"
       "\n"
-      "rank 1: in no call; host {}, pid {} (running); 2 wait for it directly, 2 in all\n"
+      "rank 1: in no call; host {}, pid {} (running); 2 ranks wait for it directly, 2 in all\n"
       "  last completed: all_reduce #1 on 0-2 (MPI_Allreduce, fp64, 1.00 KiB, iteration 0)\n"
       "stuck at all_reduce #2 on 0-2 (MPI_Allreduce, fp64, 1.00 KiB, iteration 1)\n"
       "  inside: 0 2; not there: 1\n",

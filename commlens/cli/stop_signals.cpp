@@ -19,7 +19,7 @@ static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not w
 
 void take_note(int signal) {
   constexpr std::string_view answer =
-      "\r\033[Kcommlens: stopping after this iteration; once more to stop at once\n";
+      "\r\033[Kcommlens: stopping after this step; once more to stop at once\n";
   const int error = errno;
   int none = 0;
   first_signal.compare_exchange_strong(none, signal);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "commlens/base/dtype.hpp"
+#include "commlens/base/sums.hpp"
+
 namespace commlens {
 namespace {
 
@@ -73,6 +76,16 @@ std::int64_t root_of(const Trace& tables, const CommOp& op, Rank rank) {
   const std::vector<Rank> members = tables.groups.members(op.group, rank);
   const auto place = static_cast<std::size_t>(op.root->value);
   return place < members.size() ? members[place].value : -1;
+}
+
+bool are_compatible(const CallSignature& a, const CallSignature& b) {
+  if (a == b) {
+    return true;
+  }
+  const bool has_bytes = a.dtype && b.dtype && (*a.dtype == DType::uint8 || *b.dtype == DType::uint8);
+  return has_bytes && a.kind == b.kind && a.root == b.root &&
+         saturating_product(a.elements, size_of(*a.dtype)) ==
+             saturating_product(b.elements, size_of(*b.dtype));
 }
 
 // Which of a call's two sizes is the same on all members: docs/volumes.md#the-table.

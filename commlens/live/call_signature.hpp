@@ -15,6 +15,10 @@ CallChannel channel_of(const Trace& tables, const CommOp& op, Rank rank, CallPar
 /// What its other members must ask for too.
 CallSignature signature_of(const Trace& tables, const CommOp& op, Rank rank);
 
+/// Whether calls of two members can be one call. A type that MPI's program made of others is recorded as
+/// bytes (uint8), which other members may give in another type.
+bool are_compatible(const CallSignature& a, const CallSignature& b);
+
 /// The rank of its root; -1: it has none.
 std::int64_t root_of(const Trace& tables, const CommOp& op, Rank rank);
 

@@ -1,6 +1,7 @@
 #include "commlens/live/hang_verdict.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace commlens {
 namespace {
@@ -33,8 +34,9 @@ class HangSearch {
     for (const WaitGraph::Node& node : graph_.ranks) {
       found_.waiting += node.waits() || is_held_inside(node) ? 1 : 0;
     }
-    if (found_.waiting > 0 && !find_mismatch() && !find_deadlock() && !find_missing()) {
-      find_all_inside();
+    if (found_.waiting == 0 ||
+        (!find_mismatch() && !find_deadlock() && !find_missing() && !find_all_inside())) {
+      find_unmatched();
     }
     return std::move(found_);
   }
@@ -45,15 +47,15 @@ class HangSearch {
   bool is_held_inside(const WaitGraph::Node& node) const {
     return std::any_of(node.inside.begin(), node.inside.end(), [&](std::size_t point) {
       return !node.has_requests_alone ||
-             (node.missing_in.empty() && graph_.points[point].call.part != CallPart::other);
+             (!graph_.is_waited_for(static_cast<std::size_t>(&node - graph_.ranks.data())) &&
+              graph_.points[point].call.part != CallPart::other);
     });
   }
 
-  // Ranks are stuck in it or in a later call of its communicator: otherwise it did no harm.
   bool find_mismatch() {
     const auto harms = [&](const CallDifference& difference) {
       return std::any_of(graph_.points.begin(), graph_.points.end(), [&](const WaitPoint& point) {
-        return point.call.channel == difference.channel && point.call.number >= difference.number;
+        return point.call.channel == difference.channel && point.call.number == difference.number;
       });
     };
     const auto found = std::find_if(job_.differences.begin(), job_.differences.end(), harms);
@@ -90,7 +92,7 @@ class HangSearch {
       const WaitGraph::Node& node = graph_.ranks[row];
       found_.may_compute |= node.has_requests_alone;
       for (const std::size_t point : node.points) {
-        const std::vector<std::size_t>& missing = graph_.points[point].missing;
+        const std::vector<std::size_t> missing = graph_.missing_of(graph_.points[point]);
         const bool is_of_knot = std::any_of(missing.begin(), missing.end(), [&](std::size_t other) {
           return std::binary_search(knot.begin(), knot.end(), other);
         });
@@ -114,11 +116,10 @@ class HangSearch {
         if (node.waits() || is_held_inside(node)) {
           continue;
         }
-        const std::size_t before = points.size();
-        std::copy_if(node.missing_in.begin(), node.missing_in.end(), std::back_inserter(points),
-                     [&](std::size_t point) { return graph_.points[point].takes_any() == with_any; });
-        if (points.size() > before) {
+        const std::vector<std::size_t>& misses = with_any ? graph_.any_points : node.missing_in;
+        if (!misses.empty()) {
           add(row);
+          points.insert(points.end(), misses.begin(), misses.end());
         }
       }
       if (!points.empty()) {
@@ -132,23 +133,54 @@ class HangSearch {
   }
 
   // A member whose calls are not known may be the one that is missing.
-  void find_all_inside() {
-    std::vector<std::size_t> points;
-    for (const WaitGraph::Node& node : graph_.ranks) {
-      points.insert(points.end(), node.inside.begin(), node.inside.end());
+  bool find_all_inside() {
+    const std::vector<std::size_t> points =
+        points_inside([](const SeenCall& call) { return call.part != CallPart::other; });
+    if (points.empty()) {
+      return false;
     }
     found_.verdict = HangVerdict::all_inside;
     found_.point = busiest(graph_, points);
-    if (found_.point && !graph_.points[*found_.point].unknown.empty()) {
+    if (!graph_.points[*found_.point].unknown.empty()) {
       found_.verdict = HangVerdict::missing;
       for (const std::size_t row : graph_.points[*found_.point].unknown) {
         add(row);
       }
     }
+    return true;
+  }
+
+  // Of calls that are no messages, those that do not block (one-sided transfers) may be under way for long.
+  void find_unmatched() {
+    const std::vector<std::size_t> points = points_inside([](const SeenCall& call) {
+      return call.part == CallPart::other && (call.is_blocking() || is_point_to_point(call.op.kind));
+    });
+    if (!points.empty()) {
+      found_.verdict = HangVerdict::unmatched;
+      found_.point = busiest(graph_, points);
+      std::set<std::size_t> ranks;
+      for (const std::size_t point : points) {
+        ranks.insert(graph_.points[point].waiting.begin(), graph_.points[point].waiting.end());
+      }
+      found_.waiting = std::ssize(ranks);
+    }
+  }
+
+  template <typename Wanted>
+  std::vector<std::size_t> points_inside(const Wanted& is_wanted) const {
+    std::vector<std::size_t> points;
+    for (const WaitGraph::Node& node : graph_.ranks) {
+      std::copy_if(node.inside.begin(), node.inside.end(), std::back_inserter(points),
+                   [&](std::size_t point) { return is_wanted(graph_.points[point].call); });
+    }
+    return points;
   }
 
   void add(std::size_t row) {
-    found_.culprits.push_back({.rank = row, .waiters = waiters_of(graph_, row), .waits_in = {}});
+    found_.culprits.push_back({.rank = row, .waiters = {}, .waits_in = {}});
+    if (found_.culprits.size() <= HangCulprit::k_most_counted) {
+      found_.culprits.back().waiters = waiters_of(graph_, row);
+    }
   }
 
   const JobProgress& job_;
@@ -170,6 +202,8 @@ std::string_view name_of(HangVerdict verdict) {
       return "missing";
     case HangVerdict::all_inside:
       return "all_inside";
+    case HangVerdict::unmatched:
+      return "unmatched";
   }
   return "";
 }

@@ -12,18 +12,20 @@ namespace commlens {
 
 /// Why a job does not go on, by the numbers of the calls that its ranks have entered; no clock is looked at.
 enum class HangVerdict : std::uint8_t {
-  none,       // no rank waits for another
-  mismatch,   // members of a communicator made different calls as the same one
-  deadlock,   // ranks wait for each other in a circle
-  missing,    // ranks wait for some that are in no call
-  all_inside  // all members have entered the call: it is the library, the network or a device
+  none,        // no rank waits for another
+  mismatch,    // members of a communicator made different calls as the same one
+  deadlock,    // ranks wait for each other in a circle
+  missing,     // ranks wait for some that are in no call
+  all_inside,  // all members have entered the call: it is the library, the network or a device
+  unmatched    // ranks are inside of calls whose other ends are not known
 };
 std::string_view name_of(HangVerdict verdict);
 
 /// A rank that the others wait for, or that differs from them.
 struct HangCulprit {
-  std::size_t rank = 0;  // row of JobProgress::ranks
-  Waiters waiters;
+  std::size_t rank = 0;            // row of JobProgress::ranks
+  std::optional<Waiters> waiters;  // of the first k_most_counted; counting takes a walk each
+  static constexpr std::size_t k_most_counted = 1000;
   std::optional<std::size_t> waits_in;  // deadlock: the point
 };
 

@@ -29,8 +29,9 @@ void ProgressBuilder::add(const StatedCall& call) {
   if (place.channel != k_no_channel) {
     std::int64_t& entered = rank.entered[place.channel];
     number = call.number.value_or(entered + 1);
+    const bool is_first = number > entered;  // several calls that were joined have one number
     entered = std::max(entered, number);
-    if (place.part == CallPart::collective && rank.is_known()) {
+    if (place.part == CallPart::collective && rank.is_known() && is_first) {
       compare(place.channel, number, place.signature);
     }
   }
@@ -47,6 +48,7 @@ void ProgressBuilder::add(const StatedCall& call) {
 void ProgressBuilder::end_rank() {
   if (last_) {
     const StatedCall& call = last_->first;
+    job_.ranks.back().has_last_failed = call.state == CallState::failed;
     job_.ranks.back().last = seen(call, call.is_counted ? place_of(call.op) : k_uncounted, last_->second);
   }
 }
@@ -120,6 +122,12 @@ void ProgressBuilder::compare(std::size_t channel, std::int64_t number, std::uin
   if (known.empty()) {
     reference.first = number;
   }
+  const std::int64_t end = reference.first + std::ssize(known);
+  const std::int64_t gap = std::max(reference.first - number, number - end);
+  if (gap > gaps_left_) {
+    return;
+  }
+  gaps_left_ -= std::max(gap, std::int64_t{0});
   if (number < reference.first) {  // another rank's ring began later
     known.insert(known.begin(), static_cast<std::size_t>(reference.first - number), 0);
     reference.first = number;
@@ -131,7 +139,11 @@ void ProgressBuilder::compare(std::size_t channel, std::int64_t number, std::uin
   if (known[place] == 0) {
     known[place] = signature;
   } else if (known[place] != signature) {
-    reference.differing.try_emplace(job_.ranks.back().state.rank, number, signature);
+    std::map<std::int64_t, std::uint32_t>& differing = reference.differing[job_.ranks.back().state.rank];
+    differing.try_emplace(number, signature);
+    if (differing.size() > Reference::k_most_differing) {
+      differing.erase(differing.begin());
+    }
   }
 }
 
@@ -153,32 +165,61 @@ SeenCall ProgressBuilder::seen(const StatedCall& call, const Place& place, std::
 }
 
 std::optional<CallDifference> ProgressBuilder::difference_of(std::size_t channel) const {
+  std::set<std::int64_t> numbers;  // that ranks are inside of
+  if (!references_[channel].differing.empty()) {
+    for (const RankProgress& rank : job_.ranks) {
+      for (const SeenCall& call : rank.open) {
+        if (call.channel == channel) {
+          numbers.insert(call.number);
+        }
+      }
+    }
+  }
+  for (const std::int64_t number : numbers) {
+    CallDifference difference{.channel = channel, .number = number, .sides = sides_of(channel, number)};
+    if (difference.sides.size() > 1) {
+      return difference;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::pair<CallSignature, std::vector<Rank>>> ProgressBuilder::sides_of(
+    std::size_t channel, std::int64_t number) const {
   const Reference& reference = references_[channel];
-  if (reference.differing.empty()) {
-    return std::nullopt;
+  const std::int64_t place = number - reference.first;
+  if (place < 0 || place >= std::ssize(reference.signatures)) {
+    return {};
   }
-  CallDifference result{.channel = channel, .number = INT64_MAX, .sides = {}};
-  for (const auto& [rank, first] : reference.differing) {
-    result.number = std::min(result.number, first.first);
-  }
-  const std::uint32_t common =
-      reference.signatures[static_cast<std::size_t>(result.number - reference.first)];
-  std::map<std::uint32_t, std::vector<Rank>> sides;
+  const std::uint32_t common = reference.signatures[static_cast<std::size_t>(place)];
+  std::vector<std::pair<CallSignature, std::vector<Rank>>> sides;
+  std::map<std::uint32_t, std::size_t> side_of;
   for (const RankProgress& rank : job_.ranks) {
     const auto entered = rank.entered.find(channel);
-    if (!rank.is_known() || entered == rank.entered.end() || entered->second < result.number) {
+    if (!rank.is_known() || entered == rank.entered.end() || entered->second < number) {
       continue;
     }
     const auto own = reference.differing.find(rank.state.rank);
-    const bool differs = own != reference.differing.end() && own->second.first == result.number;
-    sides[differs ? own->second.second : common].push_back(rank.state.rank);
+    const bool differs = own != reference.differing.end() && own->second.contains(number);
+    const std::uint32_t signature = differs ? own->second.at(number) : common;
+    if (signature == 0) {
+      continue;
+    }
+    const auto [side, is_new] = side_of.try_emplace(signature, sides.size());
+    if (is_new) {
+      const CallSignature& made = signatures_[signature - 1];
+      const auto same = std::find_if(sides.begin(), sides.end(),
+                                     [&](const auto& known) { return are_compatible(known.first, made); });
+      side->second = static_cast<std::size_t>(same - sides.begin());
+      if (same == sides.end()) {
+        sides.emplace_back(made, std::vector<Rank>{});
+      }
+    }
+    sides[side->second].second.push_back(rank.state.rank);
   }
-  for (auto& [signature, ranks] : sides) {
-    result.sides.emplace_back(signatures_[signature - 1], std::move(ranks));
-  }
-  std::stable_sort(result.sides.begin(), result.sides.end(),
+  std::stable_sort(sides.begin(), sides.end(),
                    [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
-  return result;
+  return sides;
 }
 
 JobProgress progress_of(const JobStates& states) {

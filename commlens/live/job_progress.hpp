@@ -70,14 +70,16 @@ struct RankProgress {
   std::int64_t calls = 0;                                   // that it has entered
   std::unordered_map<std::size_t, std::int64_t> entered{};  // by channel: the number of the last one
   std::vector<SeenCall> open{};                             // calls under way, in issue order
-  std::optional<SeenCall> last{};                           // the last call that has finished, in issue order
+  std::optional<SeenCall> last{};                           // the last call that is over, in issue order
+  bool has_last_failed = false;                             // it returned an error
   /// Whether its numbers can be compared: nothing of its calls is missing.
   bool is_known() const { return state.is_recorded && state.lost == 0; }
   /// Requests beyond so many under way are not kept.
   static constexpr std::size_t k_most_requests = std::size_t{1} << 16;
 };
 
-/// The first collective of a communicator whose members asked for different things.
+/// The first collective of a communicator whose members asked for different things and that a rank is still
+/// inside of. One that all have left did no harm: MPI lets types differ that have the same bytes.
 struct CallDifference {
   std::size_t channel = 0;
   std::int64_t number = 0;
@@ -112,7 +114,9 @@ class ProgressBuilder {
   struct Reference {
     std::int64_t first = 1;  // number of the first one
     std::vector<std::uint32_t> signatures;
-    std::map<Rank, std::pair<std::int64_t, std::uint32_t>> differing;  // the first call that differs
+    /// Of each rank the last calls that differ, by number.
+    std::map<Rank, std::map<std::int64_t, std::uint32_t>> differing;
+    static constexpr std::size_t k_most_differing = 64;
   };
 
   Place place_of(OpId op);
@@ -122,6 +126,8 @@ class ProgressBuilder {
   void compare(std::size_t channel, std::int64_t number, std::uint32_t signature);
   SeenCall seen(const StatedCall& call, const Place& place, std::int64_t number) const;
   std::optional<CallDifference> difference_of(std::size_t channel) const;
+  std::vector<std::pair<CallSignature, std::vector<Rank>>> sides_of(std::size_t channel,
+                                                                    std::int64_t number) const;
 
   const Trace* tables_ = nullptr;
   std::unordered_map<std::uint32_t, Place> places_;  // by op of `tables_`
@@ -129,6 +135,8 @@ class ProgressBuilder {
   JobProgress job_;
   std::map<CallChannel, std::size_t> channel_ids_;
   std::vector<Reference> references_;
+  /// Numbers that no call has, in all references together: a file may claim that its next call is any.
+  std::int64_t gaps_left_ = std::int64_t{1} << 24;
   std::map<CallSignature, std::uint32_t> signature_ids_;
   std::vector<CallSignature> signatures_;
 };

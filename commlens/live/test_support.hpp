@@ -18,6 +18,7 @@ struct CallForm {
   CommunicatorId communicator = CommunicatorId{1};
   std::string name = {};
   std::optional<std::int64_t> number = {};
+  bool is_counted = true;
 };
 
 /// A job for tests, call by call.
@@ -80,6 +81,7 @@ class HangJob {
                                     .name = tables_.names.intern(form.name)});
     call.state = form.state;
     call.number = form.number;
+    call.is_counted = form.is_counted;
     calls_[static_cast<std::size_t>(rank)].push_back(call);
   }
 

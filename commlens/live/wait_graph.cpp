@@ -29,27 +29,34 @@ class GraphBuilder {
       const WaitPoint& made = graph_.points[point];
       for (const std::size_t row : made.waiting) {
         WaitGraph::Node& node = graph_.ranks[row];
-        (made.missing.empty() ? node.inside : node.points).push_back(point);
+        (made.missing.empty() && !waits_for_any(made) ? node.inside : node.points).push_back(point);
       }
       for (const std::size_t row : made.missing) {
         graph_.ranks[row].missing_in.push_back(point);
+      }
+      if (waits_for_any(made)) {
+        graph_.any_points.push_back(point);
       }
     }
     return std::move(graph_);
   }
 
  private:
+  bool waits_for_any(const WaitPoint& point) const { return point.takes_any() && job_.ranks.size() > 1; }
+
   /// The calls in which a rank waits. Collectives of a communicator take place one after the other, so that
-  /// of its requests the first counts.
+  /// of its requests the first counts, and of receives from any rank one is like the other.
   void add(std::size_t row) {
     const std::vector<SeenCall>& open = job_.ranks[row].open;
     const bool is_blocked =
         std::any_of(open.begin(), open.end(), [](const SeenCall& call) { return call.is_blocking(); });
     graph_.ranks[row].has_requests_alone = !is_blocked && !open.empty();
-    std::set<std::size_t> channels;
+    std::set<std::pair<CallPart, std::size_t>> seen;
     for (const SeenCall& call : open) {
-      const bool is_first = call.part != CallPart::collective || channels.insert(call.channel).second;
-      if (call.is_blocking() == is_blocked && (is_blocked || is_first)) {
+      const bool is_alike = call.part == CallPart::collective || call.part == CallPart::receive_any;
+      const bool is_first = !is_alike || seen.emplace(call.part, call.channel).second;
+      const bool is_other_thread = is_blocked && call.part == CallPart::collective;
+      if (call.is_blocking() == is_blocked && (is_first || is_other_thread)) {
         enter(row, call);
       }
     }
@@ -69,12 +76,6 @@ class GraphBuilder {
       for (const Rank member : job_.channels[call.channel].members) {
         if (member != job_.ranks[row].state.rank) {
           look_for(member, call, point);
-        }
-      }
-    } else if (call.part == CallPart::receive_any) {
-      for (std::size_t other = 0; other < job_.ranks.size(); ++other) {
-        if (other != row) {
-          point.missing.push_back(other);
         }
       }
     }
@@ -109,6 +110,9 @@ class GraphBuilder {
   WaitGraph graph_;
 };
 
+/// Whether a rank makes no more calls, whatever the others do.
+bool is_over(const RankProgress& rank) { return rank.state.has_ended || rank.is_halted; }
+
 /// Finds the ranks that can never go on, whatever the others do: what a rank needs is granted when all (of a
 /// receive from any rank: one) of those that are missing go on, and a rank goes on when all that it waits in
 /// are granted.
@@ -120,11 +124,11 @@ class Release {
   /// Whether each rank can go on.
   std::vector<bool> run() {
     for (std::size_t point = 0; point < needed_.size(); ++point) {
-      const WaitPoint& made = graph_.points[point];
-      needed_[point] = made.takes_any() ? 1 : made.missing.size();
+      needed_[point] = graph_.points[point].missing.size();
     }
     std::vector<bool> can_go_on(waits_.size());
     std::vector<std::size_t> going;
+    bool is_any_granted = false;
     for (std::size_t row = 0; row < waits_.size(); ++row) {
       waits_[row] = graph_.ranks[row].points.size();
       if (waits_[row] == 0) {
@@ -136,21 +140,24 @@ class Release {
       const std::size_t row = going.back();
       going.pop_back();
       for (const std::size_t point : graph_.ranks[row].missing_in) {
-        grant(point, row, can_go_on, going);
+        if (needed_[point] > 0 && --needed_[point] == 0) {
+          grant(point, can_go_on, going);
+        }
+      }
+      // A rank that goes on may send to all that take any; its own such receive was granted before.
+      if (!is_any_granted && !is_over(job_.ranks[row])) {
+        is_any_granted = true;
+        for (const std::size_t point : graph_.any_points) {
+          grant(point, can_go_on, going);
+        }
       }
     }
     return can_go_on;
   }
 
  private:
-  void grant(std::size_t point, std::size_t by, std::vector<bool>& can_go_on,
-             std::vector<std::size_t>& going) {
-    const WaitPoint& made = graph_.points[point];
-    const bool is_over = job_.ranks[by].state.has_ended || job_.ranks[by].is_halted;
-    if (needed_[point] == 0 || (made.takes_any() && is_over) || --needed_[point] > 0) {
-      return;
-    }
-    for (const std::size_t row : made.waiting) {
+  void grant(std::size_t point, std::vector<bool>& can_go_on, std::vector<std::size_t>& going) {
+    for (const std::size_t row : graph_.points[point].waiting) {
       if (--waits_[row] == 0) {
         can_go_on[row] = true;
         going.push_back(row);
@@ -164,72 +171,182 @@ class Release {
   std::vector<std::size_t> waits_;   // of each rank: points that are not granted
 };
 
-/// All ranks among `within` that `from` needs, directly or through others; itself only if it is in a circle.
-std::vector<bool> reached_from(const WaitGraph& graph, std::size_t from, const std::vector<bool>& within) {
-  std::vector<bool> reached(graph.ranks.size());
-  std::vector<bool> seen(graph.points.size());
-  std::vector<std::size_t> next = {from};
-  while (!next.empty()) {
-    const std::size_t row = next.back();
-    next.pop_back();
-    for (const std::size_t point : graph.ranks[row].points) {
-      if (seen[point]) {
+/// The strongly connected parts of the needs of ranks that are stuck (Tarjan 1972, without recursion). Nodes
+/// are ranks, then points, then one that stands for any rank, so that edges are as many as the graph's
+/// entries.
+class NeedCircles {
+ public:
+  /// `any_is_stuck`: no rank that goes on can send to those that take any.
+  NeedCircles(const WaitGraph& graph, const std::vector<bool>& stuck, bool any_is_stuck)
+      : graph_(graph),
+        stuck_(stuck),
+        any_is_stuck_(any_is_stuck),
+        any_(graph.ranks.size() + graph.points.size()),
+        order_(any_ + 1),
+        lowest_(any_ + 1),
+        part_(any_ + 1, k_none) {}
+
+  /// Of each part that needs no other one the ranks; ascending.
+  std::vector<std::vector<std::size_t>> closed() {
+    for (std::size_t row = 0; row < stuck_.size(); ++row) {
+      if (stuck_[row] && order_[row] == 0) {
+        walk_from(row);
+      }
+    }
+    std::vector<std::vector<std::size_t>> ranks(parts_);
+    std::vector<bool> is_closed(parts_, true);
+    for (std::size_t node = 0; node <= any_; ++node) {
+      if (part_[node] == k_none) {
         continue;
       }
-      seen[point] = true;
-      for (const std::size_t missing : graph.points[point].missing) {
-        if (within[missing] && !reached[missing]) {
-          reached[missing] = true;
-          next.push_back(missing);
+      for (const std::size_t next : needs_of(node)) {
+        is_closed[part_[node]] = is_closed[part_[node]] && part_[next] == part_[node];
+      }
+      if (node < stuck_.size()) {
+        ranks[part_[node]].push_back(node);
+      }
+    }
+    std::vector<std::vector<std::size_t>> result;
+    for (std::size_t part = 0; part < parts_; ++part) {
+      if (is_closed[part]) {
+        result.push_back(std::move(ranks[part]));
+      }
+    }
+    return result;
+  }
+
+ private:
+  static constexpr std::size_t k_none = SIZE_MAX;
+  struct Step {
+    std::size_t node;
+    std::vector<std::size_t> needs;
+    std::size_t next = 0;
+  };
+
+  bool is_stuck_point(std::size_t point) const {
+    const WaitPoint& made = graph_.points[point];
+    return made.takes_any() ? any_is_stuck_
+                            : std::any_of(made.missing.begin(), made.missing.end(),
+                                          [&](std::size_t row) { return stuck_[row]; });
+  }
+
+  std::vector<std::size_t> needs_of(std::size_t node) const {
+    std::vector<std::size_t> needs;
+    if (node < stuck_.size()) {
+      for (const std::size_t point : graph_.ranks[node].points) {
+        if (is_stuck_point(point)) {
+          needs.push_back(stuck_.size() + point);
         }
+      }
+      return needs;
+    }
+    if (node < any_ && graph_.points[node - stuck_.size()].takes_any()) {
+      return {any_};
+    }
+    const auto add = [&](std::size_t row) {
+      if (stuck_[row]) {
+        needs.push_back(row);
+      }
+    };
+    if (node < any_) {
+      const std::vector<std::size_t>& missing = graph_.points[node - stuck_.size()].missing;
+      std::for_each(missing.begin(), missing.end(), add);
+    } else {
+      for (std::size_t row = 0; row < stuck_.size(); ++row) {
+        add(row);
+      }
+    }
+    return needs;
+  }
+
+  void enter(std::size_t node) {
+    order_[node] = lowest_[node] = ++entered_;
+    open_.push_back(node);
+    steps_.push_back({.node = node, .needs = needs_of(node)});
+  }
+
+  void walk_from(std::size_t start) {
+    enter(start);
+    while (!steps_.empty()) {
+      Step& step = steps_.back();
+      const std::size_t node = step.node;
+      if (step.next < step.needs.size()) {
+        const std::size_t next = step.needs[step.next++];
+        if (order_[next] == 0) {
+          enter(next);
+        } else if (part_[next] == k_none) {
+          lowest_[node] = std::min(lowest_[node], order_[next]);
+        }
+        continue;
+      }
+      steps_.pop_back();
+      if (!steps_.empty()) {
+        lowest_[steps_.back().node] = std::min(lowest_[steps_.back().node], lowest_[node]);
+      }
+      if (lowest_[node] == order_[node]) {
+        close_part(node);
       }
     }
   }
-  return reached;
-}
+
+  void close_part(std::size_t root) {
+    while (part_[root] == k_none) {
+      part_[open_.back()] = parts_;
+      open_.pop_back();
+    }
+    ++parts_;
+  }
+
+  const WaitGraph& graph_;
+  const std::vector<bool>& stuck_;
+  bool any_is_stuck_;
+  std::size_t any_;
+  std::vector<std::size_t> order_;   // in which nodes were entered, from 1
+  std::vector<std::size_t> lowest_;  // order of the first open node that can be reached
+  std::vector<std::size_t> part_;
+  std::vector<std::size_t> open_;
+  std::vector<Step> steps_;
+  std::size_t entered_ = 0;
+  std::size_t parts_ = 0;
+};
 
 }  // namespace
 
 WaitGraph wait_graph(const JobProgress& job) { return GraphBuilder(job).build(); }
 
-// From a rank that cannot go on, one walks along needs until the set of those that can be reached does not
-// get smaller any more: that set needs nobody outside of it.
+bool WaitGraph::is_waited_for(std::size_t rank) const {
+  return !ranks[rank].missing_in.empty() ||
+         std::any_of(any_points.begin(), any_points.end(),
+                     [&](std::size_t point) { return points[point].waiting.front() != rank; });
+}
+
+std::vector<std::size_t> WaitGraph::missing_of(const WaitPoint& point) const {
+  if (!point.takes_any()) {
+    return point.missing;
+  }
+  std::vector<std::size_t> others;
+  for (std::size_t row = 0; row < ranks.size(); ++row) {
+    if (row != point.waiting.front()) {
+      others.push_back(row);
+    }
+  }
+  return others;
+}
+
 std::vector<std::size_t> knot_of(const JobProgress& job, const WaitGraph& graph) {
   std::vector<bool> stuck = Release(job, graph).run();
   stuck.flip();
-  std::vector<bool> tried(stuck.size());
-  for (std::size_t start = 0; start < stuck.size(); ++start) {
-    if (!stuck[start] || tried[start]) {
-      continue;
-    }
-    std::size_t at = start;
-    std::vector<bool> reached = reached_from(graph, at, stuck);
-    for (bool is_smaller = true; is_smaller;) {
-      is_smaller = false;
-      for (std::size_t row = 0; row < stuck.size() && !is_smaller; ++row) {
-        if (!reached[row] || tried[row]) {
-          continue;
-        }
-        tried[row] = true;
-        std::vector<bool> further = reached_from(graph, row, stuck);
-        if (!further[at] || !further[row]) {
-          at = row;
-          reached = std::move(further);
-          is_smaller = true;
-        }
-      }
-    }
-    std::vector<std::size_t> knot;
-    for (std::size_t row = 0; row < stuck.size(); ++row) {
-      if (reached[row]) {
-        knot.push_back(row);
-      }
-    }
-    if (knot.size() > 1) {
-      return knot;
+  bool any_is_stuck = true;
+  for (std::size_t row = 0; row < stuck.size(); ++row) {
+    any_is_stuck = any_is_stuck && (stuck[row] || is_over(job.ranks[row]));
+  }
+  std::vector<std::size_t> knot;
+  for (std::vector<std::size_t>& circle : NeedCircles(graph, stuck, any_is_stuck).closed()) {
+    if (circle.size() > 1 && (knot.empty() || circle.front() < knot.front())) {
+      knot = std::move(circle);
     }
   }
-  return {};
+  return knot;
 }
 
 Waiters waiters_of(const WaitGraph& graph, std::size_t rank) {
@@ -240,9 +357,9 @@ Waiters waiters_of(const WaitGraph& graph, std::size_t rank) {
   while (!next.empty()) {
     const std::size_t row = next.back();
     next.pop_back();
-    for (const std::size_t point : graph.ranks[row].missing_in) {
-      if (seen[point]) {
-        continue;
+    const auto look_at = [&](std::size_t point) {
+      if (seen[point] || (graph.points[point].takes_any() && graph.points[point].waiting.front() == row)) {
+        return;
       }
       seen[point] = true;
       for (const std::size_t waiting : graph.points[point].waiting) {
@@ -253,6 +370,10 @@ Waiters waiters_of(const WaitGraph& graph, std::size_t rank) {
           next.push_back(waiting);
         }
       }
+    };
+    std::for_each(graph.ranks[row].missing_in.begin(), graph.ranks[row].missing_in.end(), look_at);
+    if (row == rank) {
+      std::for_each(graph.any_points.begin(), graph.any_points.end(), look_at);
     }
   }
   return result;

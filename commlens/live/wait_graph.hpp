@@ -11,9 +11,9 @@ namespace commlens {
 struct WaitPoint {
   SeenCall call;                     // as the first of those that wait made it
   std::vector<std::size_t> waiting;  // inside of it
-  std::vector<std::size_t> missing;  // that it needs and that have not entered it; of a receive from any rank
-                                     // those that might send, one of which is enough
+  std::vector<std::size_t> missing;  // that it needs and that have not entered it; empty for takes_any()
   std::vector<std::size_t> unknown;  // members whose calls are not known
+  /// One of all other ranks is enough.
   bool takes_any() const { return call.part == CallPart::receive_any; }
 };
 
@@ -21,15 +21,21 @@ struct WaitPoint {
 /// is in none of these, all requests.
 struct WaitGraph {
   struct Node {
-    std::vector<std::size_t> points;      // whose `missing` is not empty, in which it waits
-    std::vector<std::size_t> missing_in;  // that it is missing in
+    std::vector<std::size_t> points;      // in which it waits for others
+    std::vector<std::size_t> missing_in;  // whose `missing` has it
     std::vector<std::size_t> inside;      // in which it is, and that all members have entered
     /// Whether it waits for requests alone, perhaps: it may as well compute while they are under way.
     bool has_requests_alone = false;
     bool waits() const { return !points.empty(); }
   };
   std::vector<WaitPoint> points;
-  std::vector<Node> ranks;  // as JobProgress::ranks
+  std::vector<Node> ranks;              // as JobProgress::ranks
+  std::vector<std::size_t> any_points;  // that take any rank, at most one a rank
+
+  /// Whether another rank waits for this one, perhaps for it among others.
+  bool is_waited_for(std::size_t rank) const;
+  /// The ranks that are not there; of a receive from any rank those that might send.
+  std::vector<std::size_t> missing_of(const WaitPoint& point) const;
 };
 
 WaitGraph wait_graph(const JobProgress& job);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/open_stream.hpp"
 #include "commlens/trace/rank_tables.hpp"
@@ -57,8 +58,10 @@ void take_tables(RankTables& tables, RankState& rank) {
   rank.has_ended = tables.closing.has_value();
   if (tables.closing) {
     for (const auto& [reason, calls] : tables.closing->skipped) {
-      rank.lost += calls;
+      rank.lost = saturating_sum(rank.lost, calls);
     }
+  } else if (tables.ops.size() >= k_most_op_rows) {
+    ++rank.lost;  // at least: calls that full tables refuse are counted when the recording is closed
   }
 }
 
@@ -76,10 +79,14 @@ Result<void> open_rank(const fs::path& directory, const StreamEntry& entry, Trac
     return tl::unexpected(file.error());
   }
   files.file.emplace(std::move(*file));
-  return read_rank_tables(directory / entry.tables, tables).map([&](RankTables read) {
+  return read_rank_tables(directory / entry.tables, tables).and_then([&](RankTables read) -> Result<void> {
+    if (const Result<void> own = check_rank(directory, entry, read); !own) {
+      return own;
+    }
+    take_tables(read, rank);
     files.ops = std::move(read.ops);
     resolve_strangers(directory, tables, files.ops);
-    take_tables(read, rank);
+    return {};
   });
 }
 
@@ -116,8 +123,9 @@ Result<JobStates> JobStates::open(const fs::path& directory) {
       return tl::unexpected(opened.error());
     }
     if (state->files.back().file) {
-      state->ranks.back().lost +=
-          state->files.back().file->visit_records(state->files.back().ops, [](OpId, const StreamRecord&) {});
+      std::int64_t& lost = state->ranks.back().lost;
+      lost = saturating_sum(lost, state->files.back().file->visit_records(state->files.back().ops,
+                                                                          [](OpId, const StreamRecord&) {}));
     }
   }
   return JobStates(std::move(state));

@@ -273,6 +273,16 @@ Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& ta
   return reader.take();
 }
 
+Result<void> check_rank(const std::filesystem::path& directory, const StreamEntry& entry,
+                        const RankTables& tables) {
+  if (tables.rank.value_or(entry.ranks.first) == entry.ranks.first) {
+    return {};
+  }
+  return failure(fmt::format("{}: these are the tables of rank {}, the manifest wants those of rank {}",
+                             (directory / entry.tables).string(), tables.rank->value,
+                             entry.ranks.first.value));
+}
+
 Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::path& directory,
                                                        const StreamEntry& entry, Trace& tables,
                                                        RankClocks& clocks) {
@@ -291,10 +301,8 @@ Result<std::optional<OpenStream>> open_recorded_stream(const std::filesystem::pa
   if (!rank) {
     return tl::unexpected(rank.error());
   }
-  if (rank->rank.value_or(entry.ranks.first) != entry.ranks.first) {
-    return failure(fmt::format("{}: these are the tables of rank {}, the manifest wants those of rank {}",
-                               (directory / entry.tables).string(), rank->rank->value,
-                               entry.ranks.first.value));
+  if (const Result<void> own = check_rank(directory, entry, *rank); !own) {
+    return tl::unexpected(own.error());
   }
   if (rank->lost_lines > 0) {
     tables.provenance.skip(std::string(k_skipped_table_line), rank->lost_lines);

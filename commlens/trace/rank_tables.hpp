@@ -65,6 +65,10 @@ std::optional<ClockAlignment> alignment_of(const std::vector<ClockPoint>& points
 /// the place of another for it.
 Result<RankTables> read_rank_tables(const std::filesystem::path& file, Trace& tables);
 
+/// Fails where tables are of another rank than the manifest says.
+Result<void> check_rank(const std::filesystem::path& directory, const StreamEntry& entry,
+                        const RankTables& tables);
+
 /// Wall-clock offset of the first rank of each machine, by RankClock::boot; the first of all in `base`.
 struct RankClocks {
   std::map<std::string, std::chrono::nanoseconds> wall_offsets;
