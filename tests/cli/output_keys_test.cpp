@@ -14,7 +14,7 @@
 
 #include "commlens/app/reproduce/items.hpp"
 #include "commlens/comm/event.hpp"
-#include "commlens/report/vocabulary.hpp"
+#include "tests/cli/output_page.hpp"
 #include "tests/cli/program.hpp"
 
 namespace commlens {
@@ -23,52 +23,10 @@ namespace {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 using Verbs = std::set<std::string>;
-
-/// A line of the page's tables.
-struct Documented {
-  std::string unit;
-  std::string scope;
-  Verbs verbs;
-};
-
-std::filesystem::path source(const std::string& file) {
-  const char* const directory = std::getenv("COMMLENS_SOURCE_DIR");
-  return std::filesystem::path(directory == nullptr ? "." : directory) / file;
-}
-
-std::string trimmed(std::string text, std::string_view around = " `") {
-  text.erase(0, std::min(text.find_first_not_of(around), text.size()));
-  text.erase(text.find_last_not_of(around) + 1);
-  return text;
-}
-
-Words split(const std::string& text, char at) {
-  Words parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, at);) {
-    parts.push_back(part);
-  }
-  return parts;
-}
-
-/// "| `calls` | count | one rank | calls of … | predict, summary |"
-std::map<std::string, Documented> documented() {
-  std::map<std::string, Documented> keys;
-  std::ifstream page(source("docs/output.md"));
-  for (std::string line; std::getline(page, line);) {
-    const Words cells = split(line, '|');
-    if (!line.starts_with("| `") || cells.size() < 6) {
-      continue;
-    }
-    Documented& entry = keys[trimmed(cells[1])];
-    entry.unit = trimmed(cells[2]);
-    entry.scope = trimmed(cells[3]);
-    for (const std::string& verb : split(cells[5], ',')) {
-      entry.verbs.insert(trimmed(verb));
-    }
-  }
-  return keys;
-}
+using test_support::documented_keys;
+using test_support::DocumentedKey;
+using test_support::source_file;
+using test_support::split_at;
 
 /// The name of a key on the page, where ops and flags are placeholders.
 std::string named(const std::string& parent, const std::string& key) {
@@ -110,7 +68,7 @@ class Written {
     }
   }
   void add_csv(const std::string& verb, const std::string& text, const Words& flags = {}) {
-    for (const std::string& key : split(text.substr(0, text.find('\n')), ',')) {
+    for (const std::string& key : split_at(text.substr(0, text.find('\n')), ',')) {
       const bool is_flag = std::find(flags.begin(), flags.end(), key) != flags.end();
       add(verb, is_flag ? "flags" : "", key);
     }
@@ -252,14 +210,14 @@ micro_batch: 1
     write({"predict", "19M", "--ranks", "8", "--framework", "deepspeed,paper", "--zero", "1,3", "--tp", "1,8",
            "--gpus-per-node", "4"},
           {"zero", "tp"});
-    write({"advise", source("tests/golden/deepspeed/z3_S_w4_fp32_p200/case.yaml").string(),
-           source("tests/golden/deepspeed/z3_S_w4_fp32_p200/calls.jsonl.gz").string()});
+    write({"advise", source_file("tests/golden/deepspeed/z3_S_w4_fp32_p200/case.yaml").string(),
+           source_file("tests/golden/deepspeed/z3_S_w4_fp32_p200/calls.jsonl.gz").string()});
   }
 
   void write_comparisons() {
-    const std::string golden = source("tests/golden/neox/p2/").string();
+    const std::string golden = source_file("tests/golden/neox/p2/").string();
     write({"compare", golden + "case.yaml", golden + "calls.jsonl.gz", "--framework", "paper"});
-    const std::string other = source("tests/golden/deepspeed/z1_S_w4_fp16_rb50000/").string();
+    const std::string other = source_file("tests/golden/deepspeed/z1_S_w4_fp16_rb50000/").string();
     write({"compare", other + "case.yaml", other + "calls.jsonl.gz", "--bucket", "120000", "--order"});
     const std::string log = directory_.write(
         "run.log",
@@ -305,10 +263,10 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
              R"({"rank":0,"iteration":0,"op":"all_reduce","dtype":"fp32","input_bytes":64,"output_bytes":64,"group":[0,1],"site":"a.py:1"}
 )"),
          "--call-sites"});
-    write({"summary", source("tests/golden/timing/pipeline.jsonl").string()});
-    write({"summary", source("tests/golden/timing/missing_calls.jsonl").string()});
+    write({"summary", source_file("tests/golden/timing/pipeline.jsonl").string()});
+    write({"summary", source_file("tests/golden/timing/missing_calls.jsonl").string()});
     write_figures({trace, "--gpus-per-node", "1"});
-    write_figures({source("tests/golden/timing/pipeline.jsonl").string()});
+    write_figures({source_file("tests/golden/timing/pipeline.jsonl").string()});
   }
 
   void write_replay() {
@@ -416,7 +374,7 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
   }
 
   /// The line of the page for a key: with the object around it, or for all objects.
-  static std::string place_of(const std::map<std::string, Documented>& page, const std::string& parent,
+  static std::string place_of(const std::map<std::string, DocumentedKey>& page, const std::string& parent,
                               const std::string& key) {
     const std::string grouped = parent + "." + key;
     return page.contains(grouped) ? grouped : key;
@@ -441,7 +399,7 @@ TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   if (has_trainer()) {
     write_training();
   }
-  std::map<std::string, Documented> page = documented();
+  std::map<std::string, DocumentedKey> page = documented_keys();
   ASSERT_FALSE(page.empty());
   std::map<std::string, Verbs> found;
   for (const auto& [place, verbs] : written_.keys()) {
@@ -457,58 +415,6 @@ TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
     EXPECT_EQ(fmt::format("{}", fmt::join(entry.verbs, ", ")), fmt::format("{}", fmt::join(found[key], ", ")))
         << "verbs that docs/output.md lists for `" << key << "`, and those that write it";
   }
-}
-
-/// "bytes", "one call"; as the page has them.
-std::string unit_text(ColumnUnit unit) {
-  return unit == ColumnUnit::count         ? "count"
-         : unit == ColumnUnit::bytes_per_s ? "bytes/s"
-                                           : std::string(name_of(unit));
-}
-
-std::string scope_text(ColumnScope scope) {
-  static const std::map<ColumnScope, std::string> texts = {{ColumnScope::none, ""},
-                                                           {ColumnScope::call, "one call"},
-                                                           {ColumnScope::rank, "one rank"},
-                                                           {ColumnScope::rank_0, "rank 0"},
-                                                           {ColumnScope::all_ranks, "all ranks"}};
-  return texts.at(scope);
-}
-
-TEST(Vocabulary, HasUnitAndScopeOfThePage) {
-  const std::map<std::string, Documented> page = documented();
-  for (const OutputKey& key : vocabulary()) {
-    const auto found = page.find(std::string(key.key));
-    ASSERT_NE(found, page.end()) << key.key;
-    EXPECT_EQ(found->second.unit, unit_text(key.unit)) << key.key;
-    EXPECT_EQ(found->second.scope, scope_text(key.scope)) << key.key;
-  }
-}
-
-TEST(Vocabulary, NamesUnitAndScopeInTheKey) {
-  const std::set<std::string_view> of_the_contract = {"calls", "total_message_bytes"};
-  for (const OutputKey& key : vocabulary()) {
-    const auto has = [&](std::string_view part) { return key.key.find(part) != std::string_view::npos; };
-    EXPECT_TRUE(!has("_all_ranks") || key.scope == ColumnScope::all_ranks) << key.key;
-    EXPECT_TRUE(key.unit != ColumnUnit::bytes || has("bytes")) << key.key;
-    EXPECT_TRUE(key.unit != ColumnUnit::nanoseconds || has("_ns")) << key.key;
-    EXPECT_TRUE(key.unit != ColumnUnit::seconds || has("_s")) << key.key;
-    EXPECT_TRUE(key.unit != ColumnUnit::bytes_per_s || has("bytes_per_s")) << key.key;
-    EXPECT_TRUE(key.unit != ColumnUnit::share || has("share")) << key.key;
-    EXPECT_TRUE(key.scope != ColumnScope::rank_0 || has("_rank_0")) << key.key;
-    const bool is_count = key.unit == ColumnUnit::count || key.unit == ColumnUnit::bytes;
-    EXPECT_TRUE(key.scope != ColumnScope::all_ranks || !is_count || has("_all_ranks") ||
-                key.key == "sequences_per_iteration")
-        << key.key;
-    EXPECT_TRUE(of_the_contract.contains(key.key) || key.scope != ColumnScope::rank ||
-                key.unit != ColumnUnit::bytes || has("_per_rank"))
-        << key.key;
-  }
-}
-
-TEST(Vocabulary, IsSortedForLookingUp) {
-  EXPECT_TRUE(std::is_sorted(vocabulary().begin(), vocabulary().end(),
-                             [](const OutputKey& a, const OutputKey& b) { return a.key < b.key; }));
 }
 
 }  // namespace
