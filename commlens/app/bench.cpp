@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/app/bench_bursts.hpp"
 #include "commlens/app/bench_document.hpp"
 #include "commlens/app/bench_messages.hpp"
 #include "commlens/app/bench_plan.hpp"

@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -88,14 +87,6 @@ struct BenchRow {
   std::optional<double> algorithm_bandwidth() const;
   std::optional<double> bus_bandwidth() const;
 };
-
-/// The whole launches of a run in their order, those of one burst together: launches that began within a
-/// quarter of a second share one state of the machine (which other processes run, at which clock rate), and
-/// are no independent measurements. A launch whose begin is not known is a burst of its own.
-std::vector<std::vector<const BenchLaunch*>> bursts_of(const BenchRun& run);
-
-/// How far apart launches begin that are independent.
-constexpr std::chrono::milliseconds k_least_launch_distance{250};
 
 /// In the order of the plan, then of the launches. Rows without samples are left out.
 std::vector<BenchRow> combined_rows(const BenchRun& run);

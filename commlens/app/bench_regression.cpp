@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/app/bench_bursts.hpp"
 #include "commlens/bench/median.hpp"
 #include "commlens/compare/significance.hpp"
 

@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "commlens/app/bench.hpp"
+#include "commlens/app/bench_bursts.hpp"
 #include "commlens/app/bench_document.hpp"
 #include "commlens/app/json_result.hpp"
 #include "commlens/base/csv.hpp"

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "commlens/app/bench_bursts.hpp"
 #include "commlens/app/bench_regression.hpp"
 
 namespace commlens {
