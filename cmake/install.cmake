@@ -71,6 +71,7 @@ commlens_install_module(train engine)
 commlens_install_module(openmpi mpi-openmpi)
 commlens_install_module(mpich mpi-mpich)
 commlens_install_module(otf2 otf2)
+commlens_install_module(live live)
 commlens_install_module(simgrid simgrid)
 if(EXISTS /etc/debian_version)  # whose zsh looks here below /usr
   install(FILES ${help_files}/zsh/site-functions/_commlens DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions

@@ -4,6 +4,7 @@
 #   commlens-train      `train`: needs LibTorch
 #   commlens-openmpi    `train --transport mpi` over Open MPI; commlens-mpich: over MPICH
 #   commlens-otf2       import and export of OTF2
+#   commlens-live       `serve`: needs libmicrohttpd
 #   libcommlens0.2      the library; libcommlens-dev: its headers and CMake package
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME commlens)
@@ -49,10 +50,11 @@ commlens_package(train commlens-train "trainer of commlens, over LibTorch" "comm
 commlens_package(openmpi commlens-openmpi "commlens trains over Open MPI" "commlens-train ${same_version}" commlens-mpi-openmpi)
 commlens_package(mpich commlens-mpich "commlens trains over MPICH" "commlens-train ${same_version}" commlens-mpi-mpich)
 commlens_package(otf2 commlens-otf2 "OTF2 archives for commlens" "commlens ${same_version}" commlens-otf2)
+commlens_package(live commlens-live "what a running job communicates, over HTTP" "commlens ${same_version}" commlens-live)
 commlens_package(library ${library_package} "library of commlens" "" commlens_library)
 commlens_package(development libcommlens-dev "headers of the library of commlens"
                  "${library_package} ${same_version}, libexpected-dev, nlohmann-json3-dev" commlens_library)
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "commlens-train, commlens-openmpi, commlens-mpich, commlens-otf2")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "commlens-train, commlens-openmpi, commlens-mpich, commlens-otf2, commlens-live")
 set(CPACK_DEBIAN_TRAIN_PACKAGE_RECOMMENDS libopenblas0-pthread)  # LibTorch is ten times slower without
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_RECOMMENDS openmpi-bin)
 set(CPACK_DEBIAN_MPICH_PACKAGE_RECOMMENDS mpich)
