@@ -8,9 +8,9 @@
 
 #include "commlens/app/events.hpp"
 #include "commlens/app/format.hpp"
-#include "commlens/app/process_look.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/live/hang_verdict.hpp"
+#include "commlens/live/process_look.hpp"
 
 namespace commlens {
 

@@ -1,4 +1,4 @@
-#include "commlens/app/process_look.hpp"
+#include "commlens/live/process_look.hpp"
 
 #include <algorithm>
 #include <string>

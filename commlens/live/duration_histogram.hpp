@@ -1,0 +1,35 @@
+#pragma once
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace commlens {
+
+/// Durations counted in classes of equal ratio, 8 to a doubling, so that a class's bounds differ by 9 %. The
+/// first class has what is shorter than 1 ns, the last one all from 2^40 ns (18 minutes) on.
+class DurationHistogram {
+ public:
+  static constexpr std::size_t k_per_octave = 8;
+  static constexpr std::size_t k_classes = 40 * k_per_octave + 2;
+
+  void add(std::chrono::nanoseconds duration) { ++counts_[class_of(duration.count())]; }
+  void merge(const DurationHistogram& other);
+
+  std::uint64_t count(std::size_t which) const { return counts_[which]; }
+  std::uint64_t total() const;
+  /// Calls that took no longer than `limit`, as far as the classes tell: those of the classes that end there.
+  std::uint64_t not_above(std::chrono::nanoseconds limit) const;
+  /// The upper bound of the class that holds this share of the calls, 0 < `share` <= 1; nothing when empty.
+  std::optional<std::chrono::nanoseconds> quantile(double share) const;
+
+  /// In nanoseconds, not included.
+  static double upper_bound_ns(std::size_t which);
+  static std::size_t class_of(std::int64_t duration_ns);
+
+ private:
+  std::array<std::uint64_t, k_classes> counts_{};
+};
+
+}  // namespace commlens

@@ -1,0 +1,171 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commlens/comm/axis.hpp"
+#include "commlens/comm/event.hpp"
+#include "commlens/live/duration_histogram.hpp"
+#include "commlens/live/hang_verdict.hpp"
+#include "commlens/live/job_progress.hpp"
+#include "commlens/live/process_look.hpp"
+#include "commlens/live/wait_graph.hpp"
+#include "commlens/trace/rank_process.hpp"
+
+// What one poll of a FolderFollower yields: the state of a job now. Plain values; nothing refers to the
+// follower. Counters only grow until `generation` changes.
+namespace commlens {
+
+/// How the job whose folder is followed stands.
+enum class LiveState : std::uint8_t {
+  absent,   // there is no folder, or nothing in it yet
+  running,  // a rank's process is there, or its files grew lately
+  ended,    // all ranks closed their recordings
+  stopped,  // some did not, and their processes are gone or the command has ended
+  unknown,  // it cannot be known from this machine
+  removed   // the folder was there and is gone
+};
+std::string_view name_of(LiveState state);
+
+/// What a rank does.
+enum class LiveRankState : std::uint8_t {
+  absent,     // it has no files yet
+  computing,  // in no call
+  in_call,    // in a call for which it waits for nobody known
+  waiting,    // … in which other ranks are missing
+  stuck,      // … and the job was found hung
+  finished,   // it closed its recording
+  dead,       // its process is gone, and it did not
+  unknown     // nothing can be read of it (see error)
+};
+std::string_view name_of(LiveRankState state);
+
+/// Sums of completed calls, of all ranks or of one.
+struct LiveSums {
+  std::int64_t calls = 0;
+  Bytes message;                    // docs/volumes.md
+  Bytes wire;                       // sent by all ranks together (aggregate); of one rank: its part
+  std::chrono::nanoseconds time{};  // of the calls, added
+};
+
+/// Completed calls of one op along one axis in groups of one size, of all ranks: a row of `summary`.
+struct LiveOp {
+  CommKind kind = CommKind::other;
+  std::string name;  // kind `other` only: the function
+  Axis axis = Axis::unknown;
+  std::int64_t group_size = 0;  // 0: not known
+  LiveSums sums;                // since the job began
+  bool knows_wire = true;
+  Bytes smallest;  // message of one call
+  Bytes largest;
+  DurationHistogram durations;  // since the job began
+  LiveSums recent;              // in JobView::window
+  /// As in SummaryRow, of the window; absent without calls, bytes or times there.
+  std::optional<double> bus_bandwidth_bytes_per_s;
+};
+
+/// A call that a rank is inside of.
+struct LiveCall {
+  std::string op;             // "all_reduce"; of kind `other` its function
+  std::string name;           // "MPI_Allreduce"; empty where the source has none
+  std::vector<Rank> members;  // empty: not known
+  std::int64_t number = 0;    // of those of its communicator or pair; 0: not known
+  Bytes message;
+  std::string site;
+  std::chrono::nanoseconds
+      open_for{};  // by the rank's clock where it can be read here, else since it was seen
+};
+
+struct LiveRank {
+  Rank rank;
+  std::optional<RankProcess> process;  // host, pid, …; absent until its tables are read
+  ProcessState process_state = ProcessState::unknown;
+  LiveRankState state = LiveRankState::absent;
+  std::optional<LiveCall> call;               // the one it waits in, or the first under way
+  std::int64_t open_calls = 0;                // under way, requests among them
+  Iteration iteration = k_unknown_iteration;  // of its last call
+  std::int64_t entered = 0;                   // calls, whatever their end
+  LiveSums sums;                              // its completed calls
+  LiveSums recent;                            // … in the window
+  std::chrono::nanoseconds in_calls{};        // RankTime (summary/rank_time.hpp), without computing in calls
+  std::chrono::nanoseconds between_calls{};
+  std::chrono::nanoseconds still_for{};  // the follower's own stopwatch: since it entered or left a call
+  std::optional<std::int64_t> last_progress_unix_ns;  // wall clock here, when that was seen
+  /// Share of the latest blocks of calls in which it was slow (summary/slow_ranks.hpp; clocks are not
+  /// compared), 0 to 1; absent until there are blocks.
+  std::optional<double> late_score;
+  std::int64_t lost = 0;  // of its calls, those that are not known
+  std::string error;      // why nothing more is read of it; empty: all is well
+};
+
+/// What is wrong with the job now, once it has been so for long enough.
+struct LiveAlert {
+  std::string id;    // "hang-1": the same as long as it lasts
+  std::string kind;  // "hang"
+  HangVerdict verdict = HangVerdict::none;
+  std::vector<Rank> culprits;
+  std::int64_t waiting = 0;  // ranks that wait
+  std::chrono::nanoseconds still_for{};
+  std::int64_t since_unix_ns = 0;
+};
+
+/// Who waits for whom now, whether for long or not.
+struct LiveHang {
+  JobProgress
+      job;  // ranks as in JobView::ranks, then members that nothing is recorded of (ascending together)
+  WaitGraph graph;
+  HangFinding finding;
+  std::vector<ProcessState> processes;   // of job.ranks
+  std::chrono::nanoseconds still_for{};  // nothing of it has moved for so long
+  std::chrono::nanoseconds limit{};      // from which it counts as hung
+  bool is_confirmed = false;             // still_for has reached the limit
+};
+
+/// How the iterations go, by the marks of the program; without marks, `iteration` is unknown.
+struct LiveSteps {
+  Iteration iteration = k_unknown_iteration;       // the highest that any rank has begun
+  std::int64_t completed = 0;                      // of the rank that leads
+  std::optional<std::chrono::nanoseconds> last;    // length of its last whole iteration
+  std::optional<std::chrono::nanoseconds> median;  // of its last 32
+  DurationHistogram durations;
+};
+
+/// The follower itself.
+struct LiveWatcher {
+  std::int64_t polls = 0;
+  std::int64_t records = 0;           // read so far
+  std::int64_t unread = 0;            // written, and not read yet: waiting for their pages or their tables
+  std::chrono::nanoseconds took{};    // the last poll
+  std::chrono::nanoseconds busy{};    // all polls
+  std::int64_t unfollowed_calls = 0;  // under way beyond the number that is followed
+};
+
+struct JobView {
+  std::string name;    // of the folder, without those above
+  std::string job_id;  // of the batch system; else the name
+  LiveState state = LiveState::absent;
+  std::int64_t generation = 0;  // counts recordings: another one replaced the first
+  std::string producer;
+  std::string description;
+  std::vector<LiveRank> ranks;  // ascending
+  std::vector<LiveOp> ops;      // most message bytes first
+  LiveSums totals;
+  LiveSums recent;                    // in the window
+  std::chrono::nanoseconds window{};  // length of the sliding window, up to k_live_window
+  LiveSteps steps;
+  LiveHang hang;
+  std::vector<LiveAlert> alerts;             // that hold now
+  std::int64_t alerts_fired = 0;             // since the follower began
+  std::map<std::string, std::int64_t> lost;  // calls that are not known, by reason (Provenance)
+  LiveWatcher watcher;
+  bool is_hung() const { return !alerts.empty(); }
+};
+
+constexpr std::chrono::seconds k_live_window(10);
+
+}  // namespace commlens
