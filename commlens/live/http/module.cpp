@@ -136,8 +136,7 @@ class MicroHttpServer final : public HttpServer {
         reinterpret_cast<sockaddr*>(&place), MHD_OPTION_CONNECTION_LIMIT, settings_.most_connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, is_own ? settings_.most_connections : settings_.most_of_address,
         MHD_OPTION_CONNECTION_TIMEOUT, k_idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, k_header_bytes,
-        MHD_OPTION_EXTERNAL_LOGGER, &MicroHttpServer::ignore, nullptr, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1U,
-        MHD_OPTION_END);
+        MHD_OPTION_EXTERNAL_LOGGER, &MicroHttpServer::ignore, nullptr, MHD_OPTION_END);
     if (daemon_ == nullptr) {
       return fmt::format("cannot listen on {} port {}: {}; choose another with --listen", settings_.address,
                          settings_.port, errno == 0 ? "the server did not start" : std::strerror(errno));
