@@ -55,8 +55,8 @@ constexpr std::array k_causes = {
               "Flat tensors are padded until the data ranks divide them: ZeRO-1 and 2 at the end of each "
               "parameter group, ZeRO-3 every parameter on its own."},
     CauseText{"tied_modules", "tied embedding for either module",
-              "Under ZeRO-3 our trainer gathers and reduces a tied embedding once for the embedding and once "
-              "for the head."},
+              "Under ZeRO-3 a tied embedding is gathered once for the embedding and once for the head; our "
+              "trainer reduces its gradient twice, too."},
     CauseText{"gradient_buckets", "gradients sent in buckets",
               "The equations count one call; gradients go in buckets of a limited size."},
     CauseText{"bucket_cut_at_partition", "buckets cut at a partition border",
@@ -76,6 +76,10 @@ constexpr std::array k_causes = {
     CauseText{"persistent_parameters", "persistent parameters, one by one",
               "Parameters up to the persistence threshold stay gathered; each is gathered once, in a call of "
               "its own, after every optimizer step."},
+    CauseText{"gathered_to_recompute", "parameters gathered to recompute",
+              "A layer whose activations are recomputed is a module that runs once more: what nothing keeps "
+              "is gathered "
+              "a third time."},
     CauseText{"secondary_partition", "gathers within the node (hpZ)",
               "A secondary copy of the shards lies within each node; backward gathers from it."},
     CauseText{"quantized", "quantised collectives (ZeRO++)",

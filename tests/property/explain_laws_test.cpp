@@ -66,7 +66,8 @@ Job random_job() {
     trainer::options(job).bucket = Bytes{*rc::gen::inRange<std::int64_t>(1000, 100000) * 4};
     job.train.persistence_threshold = *rc::gen::inRange<std::int64_t>(0, 300);
   } else if (job.framework == "deepspeed") {
-    job.train.zero_stage = *rc::gen::inRange(0, 4);
+    job.train.zero_stage = *rc::gen::element(0, 1, 2, 3, 3, 3);
+    job.train.recompute = *rc::gen::element(Recompute::none, Recompute::full);
     choose_deepspeed(job);
   }
   return job;

@@ -26,7 +26,7 @@ enum class Correction : std::uint8_t {
   all_reduce,         // ZeRO-1 and 2 by all_reduce instead of reduce_scatter
   every_micro_batch,  // ZeRO-2 and 3 reduce, ZeRO-3 gathers, in each micro-batch
   partition_padding,  // tensors padded until the data ranks divide them
-  tied_modules,       // ZeRO-3 of our trainer: a tied embedding serves two modules
+  tied_modules,       // ZeRO-3: a tied embedding serves two modules
   // Activations (Eqs 4 and 5)
   whole_boundaries,       // every tensor rank sends the whole activation instead of its share
   no_recompute,           // nothing is recomputed

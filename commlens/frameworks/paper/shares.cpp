@@ -81,19 +81,28 @@ std::int64_t padded_by_unit(Job job, std::int64_t stage) {
   return sum;
 }
 
-/// Our trainer's ZeRO-3 gathers and reduces a tied embedding for the embedding and for the head.
-Elements tied_again(const Job& job, std::int64_t stage) {
-  Elements sum;
+/// Under ZeRO-3 a tied embedding is gathered for the embedding and for the head; our trainer reduces its
+/// gradient for either, too.
+void add_tied_again(StageShare& share, const Job& job, std::int64_t stage) {
   const bool one_stage_holds_both = job.model.tied_embeddings && job.layout.pp == 1;
-  if (job.framework != "commlens" || job.train.zero_stage != 3 || !one_stage_holds_both) {
-    return sum;
+  if (job.train.zero_stage != 3 || !one_stage_holds_both) {
+    return;
   }
+  if (deepspeed::runs(job)) {
+    share.gathered +=
+        Elements{round_up(job.model.vocab * job.model.hidden / tensor_ranks(job), job.layout.dp)};
+  }
+  if (job.framework != "commlens") {
+    return;
+  }
+  Elements sum;
   for (const HeldChunk& chunk : held_chunks(job, stage)) {
     for (const FlatUnit& unit : flat_units(job, chunk)) {
       sum.value += unit.tag == "wte" ? unit.padded : 0;
     }
   }
-  return sum;
+  share.gathered += sum;
+  share.gradients += sum;
 }
 
 /// Adds what the framework pads to the exact parameters of a stage.
@@ -156,8 +165,7 @@ Result<std::vector<StageShare>> stage_shares(const Job& job, const Corrections& 
         pad(share, held, job, stage);
       }
       if (corrections.contains(Correction::tied_modules)) {
-        share.gathered += tied_again(job, stage);
-        share.gradients += tied_again(job, stage);
+        add_tied_again(share, job, stage);
       }
     }
     shares.push_back(share);

@@ -50,7 +50,8 @@ constexpr std::array<CorrectionCause, 19> k_corrections = {{
     {Correction::partition_padding, "partition_padding", deepspeed::k_source<"runtime/utils.py:951">,
      megatron::k_source<"optimizer/distrib_optimizer.py">,
      deepspeed::k_source<"runtime/zero/partition_parameters.py:1120">},
-    {Correction::tied_modules, "tied_modules", "", ""},
+    {Correction::tied_modules, "tied_modules",
+     deepspeed::k_source<"runtime/zero/partitioned_param_coordinator.py:261 fetch_sub_module">, ""},
     {Correction::whole_boundaries, "whole_boundaries", deepspeed::k_source<"runtime/config.py:465">,
      megatron::k_source<"pipeline_parallel/schedules.py:1039 get_tensor_shapes">},
     {Correction::no_recompute, "no_recompute", "", ""},
@@ -69,8 +70,7 @@ std::string_view source_of(const CorrectionCause& row, const Job& job) {
     return row.megatron;
   }
   if (job.framework == "commlens") {
-    const bool is_of_exchange = !row.deepspeed.empty() || row.correction == Correction::tied_modules;
-    return is_of_exchange ? "docs/training.md" : "";
+    return row.deepspeed.empty() ? "" : "docs/training.md";
   }
   if (job.framework != "deepspeed" && job.framework != "neox") {
     return "";
@@ -122,7 +122,7 @@ struct RestoredSetting {
 
 constexpr std::int64_t k_one_bucket = std::int64_t{1} << 60;
 
-const std::array<RestoredSetting, 7> k_settings = {{
+const std::array<RestoredSetting, 8> k_settings = {{
     {"gradient_buckets",
      deepspeed::k_source<"runtime/zero/stage_1_and_2.py:923 reduce_independent_p_g_buckets">,
      deepspeed::k_source<"runtime/zero/stage3.py:1221">,
@@ -154,6 +154,12 @@ const std::array<RestoredSetting, 7> k_settings = {{
      [](Job& job, const Job& actual) {
        job.train.persistence_threshold = actual.train.persistence_threshold;
      }},
+    {"gathered_to_recompute",
+     deepspeed::k_source<"runtime/zero/partitioned_param_coordinator.py:261 fetch_sub_module">, "",
+     [](Job& job) {
+       job.train.recompute = job.train.zero_stage == 3 ? Recompute::none : job.train.recompute;
+     },
+     [](Job& job, const Job& actual) { job.train.recompute = actual.train.recompute; }},
     {"secondary_partition", deepspeed::k_source<"runtime/zero/partitioned_param_coordinator.py:447">, "",
      [](Job& job) { job.train.hpz = 1; },
      [](Job& job, const Job& actual) { job.train.hpz = actual.train.hpz; }},
