@@ -48,6 +48,7 @@ class TableRows {
 
   /// Row in the file -> row of the trace; k_lost_op where it was lost.
   std::vector<OpId> take_ops() { return std::move(ops_); }
+  const std::vector<OpId>& ops() const { return ops_; }
 
  private:
   Span span(const nlohmann::json& row, const std::string& where);
