@@ -8,6 +8,7 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/trace/json_fields.hpp"
+#include "commlens/trace/table_limits.hpp"
 #include "commlens/trace/table_rows.hpp"
 
 namespace commlens {

@@ -10,7 +10,7 @@
 #include "commlens/base/file.hpp"
 #include "commlens/trace/rank_tables_reader.hpp"
 #include "commlens/trace/stream_file.hpp"
-#include "commlens/trace/table_rows.hpp"
+#include "commlens/trace/table_limits.hpp"
 
 namespace commlens {
 namespace {
