@@ -62,7 +62,8 @@ std::uint32_t RollingTally::row_of(const Trace& tables, const CommOp& op, std::i
   return found->second;
 }
 
-void RollingTally::add(std::uint32_t row, Bytes message, const std::chrono::nanoseconds* duration) {
+void RollingTally::add(std::uint32_t row, Bytes message, const std::chrono::nanoseconds* duration,
+                       bool is_recent) {
   Row& its = rows_[row];
   LiveSums& sums = its.op.sums;
   ++sums.calls;
@@ -73,7 +74,9 @@ void RollingTally::add(std::uint32_t row, Bytes message, const std::chrono::nano
     sums.time = std::chrono::nanoseconds(saturating_sum(sums.time.count(), duration->count()));
     its.op.durations.add(*duration);
   }
-  its.recent.add(second_, message, duration == nullptr ? std::chrono::nanoseconds{} : *duration);
+  if (is_recent) {
+    its.recent.add(second_, message, duration == nullptr ? std::chrono::nanoseconds{} : *duration);
+  }
 }
 
 std::vector<LiveOp> RollingTally::ops() const {

@@ -52,8 +52,8 @@ class RollingTally {
   void set_second(std::int64_t second) { second_ = second; }
   std::int64_t second() const { return second_; }
 
-  /// A call that has completed, with its duration or without.
-  void add(std::uint32_t row, Bytes message, const std::chrono::nanoseconds* duration);
+  /// A call that has completed, with its duration or without; `is_recent`: in the last seconds.
+  void add(std::uint32_t row, Bytes message, const std::chrono::nanoseconds* duration, bool is_recent = true);
 
   /// Most message bytes first, as `summary` orders them.
   std::vector<LiveOp> ops() const;

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "commlens/trace/job_states.hpp"
+#include "commlens/trace/call_state.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/stream_layout.hpp"
 

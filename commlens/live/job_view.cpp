@@ -1,0 +1,45 @@
+#include "commlens/live/job_view.hpp"
+
+namespace commlens {
+
+std::string_view name_of(LiveState state) {
+  switch (state) {
+    case LiveState::absent:
+      return "absent";
+    case LiveState::running:
+      return "running";
+    case LiveState::ended:
+      return "ended";
+    case LiveState::stopped:
+      return "stopped";
+    case LiveState::unknown:
+      return "unknown";
+    case LiveState::removed:
+      return "removed";
+  }
+  return "";
+}
+
+std::string_view name_of(LiveRankState state) {
+  switch (state) {
+    case LiveRankState::absent:
+      return "absent";
+    case LiveRankState::computing:
+      return "computing";
+    case LiveRankState::in_call:
+      return "in_call";
+    case LiveRankState::waiting:
+      return "waiting";
+    case LiveRankState::stuck:
+      return "stuck";
+    case LiveRankState::finished:
+      return "finished";
+    case LiveRankState::dead:
+      return "dead";
+    case LiveRankState::unknown:
+      return "unknown";
+  }
+  return "";
+}
+
+}  // namespace commlens
