@@ -44,10 +44,10 @@ class FollowedRanks {
     Recorder& recorder = rank(of);
     return recorder.begin({.kind = CommKind::all_reduce,
                            .dtype = DType::fp32,
-                           .blocking = is_blocking,
                            .group = recorder.group(members(), Axis::unknown, CommunicatorId{7}),
                            .input = Elements{elements},
                            .output = Elements{elements},
+                           .blocking = is_blocking,
                            .tag = {}});
   }
   void call(std::int64_t of, std::int64_t elements = 8) { rank(of).finish(enter(of, elements)); }
@@ -330,8 +330,8 @@ TEST_F(Follower, NamesTheRankThatTheOtherWaitsFor) {
       const std::int64_t begin = call * 10'000;
       const Recorder::Slot slot =
           recorder.begin({.kind = CommKind::all_reduce,
-                          .blocking = true,
                           .group = recorder.group({Rank{0}, Rank{1}}, Axis::dp, CommunicatorId{1}),
+                          .blocking = true,
                           .tag = {}},
                          begin + (rank == 0 ? 1000 : 5000));
       recorder.finish(slot, begin + 6000);

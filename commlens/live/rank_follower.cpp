@@ -75,9 +75,6 @@ bool RankFollower::read_new(std::chrono::nanoseconds now) {
       ++taken;
     }
     stream_.take(taken);
-    if (taken > 0) {
-      waits_since_.reset();
-    }
     if (taken < records.size()) {
       return false;
     }
@@ -176,6 +173,7 @@ RankFollower::Facts RankFollower::new_facts(OpId op) {
 void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const Facts& facts,
                          std::chrono::nanoseconds now) {
   moved_ = now;
+  waits_since_.reset();
   note_iteration(record);
   const StatedCall call = stated(facts.op, record);
   if (call.state == CallState::cancelled) {
