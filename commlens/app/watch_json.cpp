@@ -27,12 +27,12 @@ ordered_json alert_json(const LiveAlert& alert) {
   ordered_json json = {{"id", alert.id},
                        {"kind", alert.kind},
                        {"verdict", name_of(alert.verdict)},
-                       {"ranks", ordered_json::array()},
+                       {"culprit_ranks", ordered_json::array()},
                        {"waiting_ranks", alert.waiting},
                        {"still_s", seconds(alert.still_for)},
                        {"since_unix_ns", alert.since_unix_ns}};
   for (const Rank rank : alert.culprits) {
-    json["ranks"].push_back(rank.value);
+    json["culprit_ranks"].push_back(rank.value);
   }
   return json;
 }

@@ -71,9 +71,10 @@ Table watched_ops(const JobView& view) {
                        Column{.key = "largest_message_bytes", .in_text = false}}));
   for (const LiveOp& op : view.ops) {
     const std::optional<double> calls = per_second(op.recent.calls, view.window);
-    const auto bandwidth = op.bus_bandwidth_bytes_per_s
-                               ? std::optional(BytesPerSecond{*op.bus_bandwidth_bytes_per_s})
-                               : std::nullopt;
+    std::optional<BytesPerSecond> bandwidth;
+    if (op.bus_bandwidth_bytes_per_s) {
+      bandwidth = BytesPerSecond{*op.bus_bandwidth_bytes_per_s};
+    }
     table.add({name_of(op.kind), op.name, op.axis.name(), op.group_size, op.sums.calls, op.sums.message,
                op.knows_wire ? std::optional(op.sums.wire) : std::nullopt, calls,
                bytes_per_second(op.recent.message, view.window), bandwidth, op.durations.quantile(0.5),

@@ -74,7 +74,7 @@ TEST_P(WatchedJob, FiresOnceAndNamesTheRanksAtFault) {
   const std::vector<Json> alerts = lines_of(directory.path() / "events", "alert");
   ASSERT_EQ(alerts.size(), 1U) << job.out << job.err;
   EXPECT_EQ(alerts[0].at("alert").at("verdict"), fault.verdict) << alerts[0];
-  EXPECT_EQ(alerts[0].at("alert").at("ranks").get<Ranks>(), fault.culprits) << alerts[0];
+  EXPECT_EQ(alerts[0].at("alert").at("culprit_ranks").get<Ranks>(), fault.culprits) << alerts[0];
   EXPECT_EQ(alerts[0].at("hang").at("verdict"), fault.verdict);
   EXPECT_GT(alerts[0].at("hang").at("culprits").at(0).at("pid"), 0) << alerts[0];
   EXPECT_EQ(lines_of(directory.path() / "events", "rank_joined").size(), 4U);
