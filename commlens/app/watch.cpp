@@ -42,7 +42,10 @@ class EventWatch {
       }
     }
     if (alert_ && (view.alerts.empty() || view.alerts.front().id != alert_->id)) {
-      add(WatchEventKind::recovered).alert = std::exchange(alert_, std::nullopt);
+      if (!is_over(view.state)) {  // else it was ended, and not well again
+        add(WatchEventKind::recovered).alert = alert_;
+      }
+      alert_.reset();
     }
     if (!view.alerts.empty()) {
       if (!alert_) {

@@ -59,8 +59,9 @@ std::string alert_words(const JobView& view) {
   const HangResult hang = hang_of(view);
   std::string text = headline(hang);
   text.pop_back();
-  return fmt::format("{}; nothing of this moved for {}", text,
-                     to_text(std::chrono::nanoseconds(view.hang.still_for)));
+  return view.hang.still_for.count() == 0
+             ? text
+             : fmt::format("{}; nothing of this moved for {}", text, to_text(view.hang.still_for));
 }
 
 std::string alerts_text(const JobView& view, const TextStyle& style) {
