@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "commlens/formats/call_states.hpp"
+#include "commlens/live/rank_processes.hpp"
 #include "commlens/trace/job_states.hpp"
 
 namespace commlens {
@@ -20,43 +21,6 @@ struct HangLook {
   bool is_concluded = false;
   bool is_recording = false;  // as opposed to dumps
 };
-
-/// Whether a rank that has not ended has a process.
-bool has_live_rank(const HangLook& look) {
-  for (std::size_t row = 0; row < look.processes.size(); ++row) {
-    const ProcessState state = look.processes[row];
-    if (!look.job.ranks[row].state.has_ended && state != ProcessState::gone &&
-        state != ProcessState::unknown) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/// Whether all processes that are there are stopped: the job was suspended as a whole.
-bool is_suspended(const std::vector<ProcessState>& processes, const JobProgress& job) {
-  bool has_stopped = false;
-  for (std::size_t row = 0; row < processes.size(); ++row) {
-    const bool is_there = !job.ranks[row].state.has_ended && processes[row] != ProcessState::gone;
-    if (is_there && processes[row] != ProcessState::stopped) {
-      return false;
-    }
-    has_stopped = has_stopped || is_there;
-  }
-  return has_stopped;
-}
-
-/// A process that is gone or stopped cannot go on; where all are, the job was ended or suspended as a whole.
-void mark_halted(HangLook& look) {
-  const bool is_running = has_live_rank(look);
-  const bool is_whole = is_suspended(look.processes, look.job);
-  for (std::size_t row = 0; row < look.processes.size(); ++row) {
-    const ProcessState state = look.processes[row];
-    RankProgress& rank = look.job.ranks[row];
-    rank.is_halted = !rank.state.has_ended && ((is_running && state == ProcessState::gone) ||
-                                               (is_running && !is_whole && state == ProcessState::stopped));
-  }
-}
 
 /// Of files that say how far each call has come, one of each rank.
 Result<JobProgress> progress_in_files(const std::vector<std::string>& files) {
@@ -105,15 +69,13 @@ Result<HangLook> look_at(const HangRequest& request) {
     }
     look.job = std::move(*progress);
   }
-  for (const RankProgress& rank : look.job.ranks) {
-    look.processes.push_back(look_at_process(rank.state));
-  }
-  mark_halted(look);
+  look.processes = look_at_processes(look.job);
+  mark_halted(look.job, look.processes);
   return look;
 }
 
 JobRun run_of(const HangLook& look) {
-  if (has_live_rank(look)) {
+  if (has_live_rank(look.job, look.processes)) {
     return JobRun::running;
   }
   const bool have_ended = std::all_of(look.job.ranks.begin(), look.job.ranks.end(),
@@ -171,7 +133,7 @@ void add_notes(HangResult& result) {
         "calls of {} are missing from the recording, so the numbers of the rest are not comparable",
         ranks_are(incomplete)));
   }
-  if (is_suspended(result.processes, result.job)) {
+  if (is_suspended(result.job, result.processes)) {
     result.notes.push_back("all processes of the job that are there are stopped (SIGSTOP, Ctrl-Z)");
   }
   if (result.finding.may_compute) {

@@ -26,6 +26,11 @@ std::string doing_of(const HangResult& result, std::size_t row);
 /// The call that a rank is in, of several that of the point `waits_in`; null when it is in none.
 const SeenCall* call_of(const HangResult& result, std::size_t row, std::optional<std::size_t> waits_in = {});
 
+/// The verdict in a line.
+std::string headline(const HangResult& result);
+/// A line or two for each culprit.
+std::string culprits_text(const HangResult& result);
+
 /// A line a rank.
 Table ranks_table(const HangResult& result);
 

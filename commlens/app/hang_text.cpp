@@ -82,6 +82,8 @@ std::string ranks_wait(std::int64_t count) {
   return count == 1 ? "1 rank waits" : fmt::format("{} ranks wait", count);
 }
 
+}  // namespace
+
 std::string headline(const HangResult& result) {
   const std::string culprits = [&] {
     std::vector<std::size_t> rows;
@@ -114,6 +116,8 @@ std::string headline(const HangResult& result) {
   return "";
 }
 
+namespace {
+
 std::string run_in_words(const HangResult& result) {
   switch (result.run) {
     case JobRun::running:
@@ -130,6 +134,8 @@ std::string run_in_words(const HangResult& result) {
   }
   return "";
 }
+
+}  // namespace
 
 std::string culprits_text(const HangResult& result) {
   constexpr std::size_t most = 16;
@@ -167,6 +173,8 @@ std::string culprits_text(const HangResult& result) {
              ? text + fmt::format("… and {} more\n", result.finding.culprits.size() - most)
              : text;
 }
+
+namespace {
 
 std::string point_text(const HangResult& result) {
   if (!result.finding.point) {

@@ -5,7 +5,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::array<Command, 21> k_commands = {{
+constexpr std::array<Command, 22> k_commands = {{
     {"predict", "List the messages of a training iteration from its configuration, without running it",
      declare_predict},
     {"train", "Train a GPT for real, record every call and compare it with the prediction", declare_train},
@@ -15,6 +15,8 @@ constexpr std::array<Command, 21> k_commands = {{
     {"summary", "Break a trace down: calls, bytes and message sizes per op and axis", declare_summary},
     {"hang", "Say why a recorded job does not go on: who is missing, who waits in a circle, who differs",
      declare_hang},
+    {"watch", "Follow a recorded job while it runs: ranks, ops, rates, and an alert when it hangs",
+     declare_watch},
     {"advise", "Recommend settings that lower a job's communication, with their savings", declare_advise},
     {"report", "Make one HTML page of traces and predictions: charts, tables, differences, advice",
      declare_report},

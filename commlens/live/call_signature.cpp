@@ -1,6 +1,7 @@
 #include "commlens/live/call_signature.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "commlens/base/dtype.hpp"
@@ -107,6 +108,45 @@ CallSignature signature_of(const Trace& tables, const CommOp& op, Rank rank) {
                            ? op.input.value
                            : std::max(op.input.value, op.output.value);
   return signature;
+}
+
+SeenCall seen_call(const Trace& tables, Rank rank, const StatedCall& call, CallPart part, std::size_t channel,
+                   std::int64_t number) {
+  const CommOp& op = tables.op(call.op);
+  const bool has_members = channel == k_no_channel && tables.groups.knows_members(op.group);
+  return {.part = part,
+          .channel = channel,
+          .number = number,
+          .op = op,
+          .name = tables.names.text(op.name),
+          .tag = tables.tags.text(op.tag),
+          .site = tables.names.text(op.site),
+          .members = has_members ? tables.groups.members(op.group, rank) : std::vector<Rank>{},
+          .root = root_of(tables, op, rank),
+          .iteration = call.iteration,
+          .started_ns = call.started_ns};
+}
+
+std::vector<std::pair<CallSignature, std::vector<Rank>>> sides_of(
+    const std::vector<std::pair<Rank, const CallSignature*>>& calls) {
+  std::vector<std::pair<CallSignature, std::vector<Rank>>> sides;
+  std::map<const CallSignature*, std::size_t> side_of;
+  for (const auto& [rank, signature] : calls) {
+    const auto [side, is_new] = side_of.try_emplace(signature, sides.size());
+    if (is_new) {
+      const CallSignature& made = *signature;
+      const auto same = std::find_if(sides.begin(), sides.end(),
+                                     [&](const auto& known) { return are_compatible(known.first, made); });
+      side->second = static_cast<std::size_t>(same - sides.begin());
+      if (same == sides.end()) {
+        sides.emplace_back(made, std::vector<Rank>{});
+      }
+    }
+    sides[side->second].second.push_back(rank);
+  }
+  std::stable_sort(sides.begin(), sides.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  return sides;
 }
 
 }  // namespace commlens

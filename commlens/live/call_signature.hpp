@@ -1,5 +1,9 @@
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "commlens/live/job_progress.hpp"
 #include "commlens/trace/trace.hpp"
@@ -24,5 +28,13 @@ std::int64_t root_of(const Trace& tables, const CommOp& op, Rank rank);
 
 /// Whether the members of a function of MPI may move different amounts: MPI_Gatherv, MPI_Ialltoallw_c.
 bool has_own_sizes(std::string_view function);
+
+/// A call of `rank` with what is known of its place among others.
+SeenCall seen_call(const Trace& tables, Rank rank, const StatedCall& call, CallPart part, std::size_t channel,
+                   std::int64_t number);
+
+/// Ranks by what they asked for in what is one call, most ranks first; `calls` by rank.
+std::vector<std::pair<CallSignature, std::vector<Rank>>> sides_of(
+    const std::vector<std::pair<Rank, const CallSignature*>>& calls);
 
 }  // namespace commlens

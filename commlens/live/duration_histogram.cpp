@@ -18,7 +18,7 @@ std::size_t DurationHistogram::class_of(std::int64_t duration_ns) {
     return 0;
   }
   const auto duration = static_cast<std::uint64_t>(duration_ns);
-  const int octave = std::bit_width(duration) - 1;
+  const int octave = static_cast<int>(std::bit_width(duration)) - 1;
   const auto mantissa = static_cast<std::uint32_t>(duration << (63 - octave) >> 32);
   std::size_t part = 0;
   for (const std::uint32_t bound : bounds) {

@@ -54,19 +54,7 @@ void ProgressBuilder::end_rank() {
 }
 
 JobProgress ProgressBuilder::finish() {
-  std::set<Rank> known;
-  for (const RankProgress& rank : job_.ranks) {
-    known.insert(rank.state.rank);
-  }
-  for (const CallChannel& channel : job_.channels) {
-    for (const Rank member : channel.members) {
-      if (known.insert(member).second) {
-        job_.ranks.push_back({.state = {.rank = member, .is_recorded = false, .process = {}, .boot = {}}});
-      }
-    }
-  }
-  std::sort(job_.ranks.begin(), job_.ranks.end(),
-            [](const RankProgress& a, const RankProgress& b) { return a.state.rank < b.state.rank; });
+  add_unrecorded(job_);
   for (std::size_t channel = 0; channel < references_.size(); ++channel) {
     if (std::optional<CallDifference> difference = difference_of(channel)) {
       job_.differences.push_back(std::move(*difference));
@@ -148,20 +136,7 @@ void ProgressBuilder::compare(std::size_t channel, std::int64_t number, std::uin
 }
 
 SeenCall ProgressBuilder::seen(const StatedCall& call, const Place& place, std::int64_t number) const {
-  const CommOp& op = tables_->op(call.op);
-  const Rank rank = job_.ranks.back().state.rank;
-  const bool has_members = place.channel == k_no_channel && tables_->groups.knows_members(op.group);
-  return {.part = place.part,
-          .channel = place.channel,
-          .number = number,
-          .op = op,
-          .name = tables_->names.text(op.name),
-          .tag = tables_->tags.text(op.tag),
-          .site = tables_->names.text(op.site),
-          .members = has_members ? tables_->groups.members(op.group, rank) : std::vector<Rank>{},
-          .root = root_of(*tables_, op, rank),
-          .iteration = call.iteration,
-          .started_ns = call.started_ns};
+  return seen_call(*tables_, job_.ranks.back().state.rank, call, place.part, place.channel, number);
 }
 
 std::optional<CallDifference> ProgressBuilder::difference_of(std::size_t channel) const {
@@ -192,8 +167,7 @@ std::vector<std::pair<CallSignature, std::vector<Rank>>> ProgressBuilder::sides_
     return {};
   }
   const std::uint32_t common = reference.signatures[static_cast<std::size_t>(place)];
-  std::vector<std::pair<CallSignature, std::vector<Rank>>> sides;
-  std::map<std::uint32_t, std::size_t> side_of;
+  std::vector<std::pair<Rank, const CallSignature*>> calls;
   for (const RankProgress& rank : job_.ranks) {
     const auto entered = rank.entered.find(channel);
     if (!rank.is_known() || entered == rank.entered.end() || entered->second < number) {
@@ -202,24 +176,27 @@ std::vector<std::pair<CallSignature, std::vector<Rank>>> ProgressBuilder::sides_
     const auto own = reference.differing.find(rank.state.rank);
     const bool differs = own != reference.differing.end() && own->second.contains(number);
     const std::uint32_t signature = differs ? own->second.at(number) : common;
-    if (signature == 0) {
-      continue;
+    if (signature != 0) {
+      calls.emplace_back(rank.state.rank, &signatures_[signature - 1]);
     }
-    const auto [side, is_new] = side_of.try_emplace(signature, sides.size());
-    if (is_new) {
-      const CallSignature& made = signatures_[signature - 1];
-      const auto same = std::find_if(sides.begin(), sides.end(),
-                                     [&](const auto& known) { return are_compatible(known.first, made); });
-      side->second = static_cast<std::size_t>(same - sides.begin());
-      if (same == sides.end()) {
-        sides.emplace_back(made, std::vector<Rank>{});
+  }
+  return commlens::sides_of(calls);
+}
+
+void add_unrecorded(JobProgress& job) {
+  std::set<Rank> known;
+  for (const RankProgress& rank : job.ranks) {
+    known.insert(rank.state.rank);
+  }
+  for (const CallChannel& channel : job.channels) {
+    for (const Rank member : channel.members) {
+      if (known.insert(member).second) {
+        job.ranks.push_back({.state = {.rank = member, .is_recorded = false, .process = {}, .boot = {}}});
       }
     }
-    sides[side->second].second.push_back(rank.state.rank);
   }
-  std::stable_sort(sides.begin(), sides.end(),
-                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
-  return sides;
+  std::sort(job.ranks.begin(), job.ranks.end(),
+            [](const RankProgress& a, const RankProgress& b) { return a.state.rank < b.state.rank; });
 }
 
 JobProgress progress_of(const JobStates& states) {

@@ -141,6 +141,9 @@ class ProgressBuilder {
   std::vector<CallSignature> signatures_;
 };
 
+/// Adds the members of communicators that nothing is recorded of, and sorts the ranks.
+void add_unrecorded(JobProgress& job);
+
 /// The progress of a recording.
 JobProgress progress_of(const JobStates& states);
 

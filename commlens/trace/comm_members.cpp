@@ -14,7 +14,8 @@ std::filesystem::path members_file(const std::filesystem::path& directory, std::
 std::vector<std::optional<Rank>> published_members(const std::filesystem::path& directory,
                                                    std::uint64_t communicator, std::size_t most) {
   std::vector<std::optional<Rank>> members;
-  const int file = ::open(members_file(directory, communicator).c_str(), O_RDONLY | O_CLOEXEC);
+  const int file =
+      ::open(members_file(directory, communicator).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) {
     return members;
   }

@@ -10,6 +10,7 @@
 #include "commlens/trace/open_stream.hpp"
 #include "commlens/trace/rank_tables.hpp"
 #include "commlens/trace/strangers.hpp"
+#include "commlens/trace/stream_checks.hpp"
 #include "commlens/trace/stream_file.hpp"
 
 namespace commlens {
@@ -22,22 +23,6 @@ struct RankFiles {
   std::optional<StreamFile> file;
   std::vector<OpId> ops;
 };
-
-CallState state_of(const StreamRecord& record) {
-  if (record.started_ns == k_no_time) {
-    return CallState::finished;
-  }
-  switch (record.duration_ns) {
-    case k_unfinished:
-      return CallState::under_way;
-    case k_failed:
-      return CallState::failed;
-    case k_cancelled:
-      return CallState::cancelled;
-    default:
-      return CallState::finished;
-  }
-}
 
 StatedCall stated_call(OpId op, const StreamRecord& record) {
   StatedCall call;

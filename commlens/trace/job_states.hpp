@@ -8,13 +8,11 @@
 #include <vector>
 
 #include "commlens/base/result.hpp"
+#include "commlens/trace/call_state.hpp"
 #include "commlens/trace/rank_process.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
-
-/// How far a call has come.
-enum class CallState : std::uint8_t { finished, under_way, failed, cancelled };
 
 /// A call in whatever state, as opposed to those of a Trace, which are finished.
 struct StatedCall {

@@ -8,6 +8,7 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/trace/json_fields.hpp"
+#include "commlens/trace/table_limits.hpp"
 #include "commlens/trace/table_rows.hpp"
 
 namespace commlens {
@@ -244,7 +245,11 @@ Result<Manifest> read_manifest(const std::filesystem::path& file) {
   if (!text) {
     return tl::unexpected(text.error());
   }
-  const Result<json> root = parse_json(*text);
+  return manifest_from(*text, file);
+}
+
+Result<Manifest> manifest_from(std::string_view text, const std::filesystem::path& file) {
+  const Result<json> root = parse_json(text);
   if (!root) {
     return failure(fmt::format("{}: {}", file.string(), root.error().message));
   }

@@ -54,5 +54,7 @@ std::string manifest_text(const Trace& trace, const std::vector<StreamEntry>& st
 
 /// Reads and checks manifest.json; the error names the file and the field.
 Result<Manifest> read_manifest(const std::filesystem::path& file);
+/// The same of its text; errors name `file`.
+Result<Manifest> manifest_from(std::string_view text, const std::filesystem::path& file);
 
 }  // namespace commlens

@@ -13,11 +13,10 @@
 #include <fmt/format.h>
 
 #include "commlens/base/file.hpp"
+#include "commlens/trace/stream_checks.hpp"
 
 namespace commlens {
 namespace {
-
-constexpr std::int64_t k_most_dropped = std::int64_t{1} << 38;  // of one stream; a sum of streams fits
 
 StreamRecord record_of(const CommEvent& event, const Times* times) {
   StreamRecord record{.op_number = static_cast<std::uint32_t>(event.op) + 1,
@@ -35,61 +34,10 @@ StreamRecord record_of(const CommEvent& event, const Times* times) {
   return record;
 }
 
-constexpr std::int64_t k_furthest_ns = INT64_MAX / 2;
-
-/// Whether the fields of a call are none that a writer gives.
-bool is_impossible(const StreamRecord& record) {
-  const bool is_far = record.started_ns < -k_furthest_ns || record.started_ns > k_furthest_ns ||
-                      record.duration_ns < k_no_row || record.duration_ns > k_furthest_ns;
-  return (record.iteration < k_init_iteration && record.iteration != k_unknown_iteration) ||
-         record.micro_batch < k_no_micro_batch || (is_far && record.started_ns != k_no_time);
-}
-
-/// In version 1 the first row has the number 0. A record of zeros would be its call at time 0, of no length,
-/// in micro-batch 0: it is assumed to be a part of the file that was lost.
-StreamRecord as_version_2(StreamRecord record) {
-  const bool is_zero = record.op_number == 0 && record.iteration == 0 && record.started_ns == 0 &&
-                       record.duration_ns == 0 && record.issue_lead_ns == 0 && record.micro_batch == 0;
-  record.op_number += is_zero ? 0 : 1;
-  return record;
-}
-
-Times times_of(const StreamRecord& record) {
-  using std::chrono::nanoseconds;
-  return {nanoseconds(record.started_ns - std::int64_t{record.issue_lead_ns}), nanoseconds(record.started_ns),
-          nanoseconds(record.started_ns + record.duration_ns)};
-}
-
 Times moved_times_of(const StreamRecord& record, const TimeShift& shift) {
   const Times times = times_of(record);
   const std::chrono::nanoseconds moved = shift.of(times.started);
   return {times.issued + moved, times.started + moved, times.finished + moved};
-}
-
-/// What is wrong with the header, or nothing.
-std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
-  if (header.magic != k_stream_magic) {
-    return "no stream of a commlens trace (its first bytes are not \"commlens\")";
-  }
-  if (header.version < 1 || header.version > k_stream_version) {
-    return fmt::format("version {}, this program reads versions 1 to {}", header.version, k_stream_version);
-  }
-  if (header.header_bytes != sizeof(StreamHeader) || header.record_bytes != sizeof(StreamRecord)) {
-    return fmt::format("header of {} bytes and records of {}, expected {} and {}", header.header_bytes,
-                       header.record_bytes, sizeof(StreamHeader), sizeof(StreamRecord));
-  }
-  if (header.first_rank != entry.ranks.first.value || header.last_rank != entry.ranks.last.value) {
-    return fmt::format("holds ranks {} to {}, the manifest says {} to {}", header.first_rank,
-                       header.last_rank, entry.ranks.first.value, entry.ranks.last.value);
-  }
-  if (header.dropped_full > std::uint64_t{k_most_dropped} ||
-      header.dropped_late > std::uint64_t{k_most_dropped}) {
-    return fmt::format("says that {} and {} calls were dropped", header.dropped_full, header.dropped_late);
-  }
-  if (entry.events && header.records > static_cast<std::uint64_t>(*entry.events)) {
-    return fmt::format("holds {} records, the manifest says {}", header.records, *entry.events);
-  }
-  return {};
 }
 
 /// The lost header of a file with these records, as far as it is known.

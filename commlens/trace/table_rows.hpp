@@ -10,11 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/trace/json_fields.hpp"
+#include "commlens/trace/table_limits.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
-
-constexpr std::int64_t k_largest_tables = std::int64_t{1} << 30;  // bytes of a file of rows
 
 /// Rows of strings: row in the file -> row of the trace.
 template <typename Id>
@@ -48,6 +47,7 @@ class TableRows {
 
   /// Row in the file -> row of the trace; k_lost_op where it was lost.
   std::vector<OpId> take_ops() { return std::move(ops_); }
+  const std::vector<OpId>& ops() const { return ops_; }
 
  private:
   Span span(const nlohmann::json& row, const std::string& where);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 
@@ -14,6 +15,7 @@
 
 #include "commlens/app/reproduce/items.hpp"
 #include "commlens/comm/event.hpp"
+#include "commlens/trace/recorder.hpp"
 #include "tests/cli/output_page.hpp"
 #include "tests/cli/program.hpp"
 
@@ -338,6 +340,36 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     write({"hang", dump("nccl_trace_rank_0", 8), dump("nccl_trace_rank_1", 9)});
   }
 
+  /// Two ranks of this process, one of which waits for the other: an alert, then the end.
+  void write_watch() {
+    const std::string trace = directory_.path("watched");
+    create_recording(trace, {.producer = "test", .description = {}, .framework = {}, .ranks = 2});
+    std::vector<std::unique_ptr<Recorder>> recorders;
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      Recorder& recorder = *recorders.emplace_back(std::make_unique<Recorder>(trace, Rank{rank}));
+      const RecordedCall call = {.kind = CommKind::all_reduce,
+                                 .group = recorder.group({Rank{0}, Rank{1}}, Axis::dp, CommunicatorId{1}),
+                                 .blocking = true,
+                                 .tag = {}};
+      recorder.finish(recorder.begin(call));
+      if (rank == 0) {
+        recorder.skip("a reason");
+        recorder.begin(call);
+      }
+    }
+    RunningProgram watch({commlens_binary(), "watch", trace, "--json", "--until-end", "--interval", "100ms",
+                          "--hang-after", "0"},
+                         {});
+    watch.read_lines(4);  // two ranks that joined, the alert, the state
+    recorders.clear();
+    const Answer answer = watch.wait();
+    ASSERT_EQ(answer.code, 1) << answer.err;
+    std::istringstream lines(answer.out);
+    for (std::string line; std::getline(lines, line);) {
+      written_.add_json("watch", Json::parse(line));
+    }
+  }
+
   void write_tuning() {
     write({"tune",
            "--messages",
@@ -394,6 +426,7 @@ TEST_F(OutputKeys, AreAllOnThePageAndNoOthers) {
   write_reproduction();
   make_recorded_figures();
   write_hang();
+  write_watch();
   write_tuning();
   write_replay();
   if (has_trainer()) {

@@ -28,6 +28,7 @@
 #include <commlens/app/train.hpp>
 #include <commlens/app/tune.hpp>
 #include <commlens/app/version.hpp>
+#include <commlens/app/watch.hpp>
 
 namespace {
 
@@ -81,6 +82,10 @@ void read_trace(const std::string& work) {
   commlens::HangRequest stuck;
   stuck.inputs = {trace};
   expect(!commlens::hang(stuck).has_value(), "hang refuses a trace that is no recording");
+  commlens::WatchRequest followed;
+  followed.directory = trace;
+  followed.is_single = true;
+  expect(!commlens::watch(followed).has_value(), "watch refuses a trace that is no recording");
 
   commlens::ExportRequest csv;
   csv.input = {trace};

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "commlens/app/hang_facts.hpp"
+#include "commlens/app/watch.hpp"
+#include "commlens/app/watch_tables.hpp"
+
+namespace commlens {
+namespace {
+
+std::string state_in_words(const JobView& view) {
+  switch (view.state) {
+    case LiveState::absent:
+      return view.generation > 0 ? "no rank has begun" : "waits for a recording";
+    case LiveState::running:
+      return "running";
+    case LiveState::ended:
+      return "ended";
+    case LiveState::stopped:
+      return "stopped before all ranks ended";
+    case LiveState::unknown:
+      return "whether it runs cannot be known here";
+    case LiveState::removed:
+      return "its folder was removed";
+  }
+  return "";
+}
+
+/// "iteration 12, 1.2 s each (the last 1.3 s)".
+std::string steps_in_words(const LiveSteps& steps) {
+  if (steps.iteration < 0) {
+    return "";
+  }
+  std::string text = fmt::format(" · iteration {}", steps.iteration);
+  if (steps.median && steps.last) {
+    text += fmt::format(", {} each (the last one {})", to_text(*steps.median), to_text(*steps.last));
+  }
+  return text;
+}
+
+std::string head(const JobView& view, const TextStyle& style) {
+  std::string text = in_colour(shown_foreign(view.name), Colour::bold, style);
+  if (!view.job_id.empty()) {
+    text += fmt::format(" · job {}", shown_foreign(view.job_id));
+  }
+  text += fmt::format(" · {}{}", state_in_words(view), steps_in_words(view.steps));
+  if (view.generation > 0) {
+    text += fmt::format(" · {} ranks · {} calls, {}", view.ranks.size(), view.totals.calls,
+                        to_text(view.totals.message));
+  }
+  return text + "\n";
+}
+
+std::string alert_words(const JobView& view) {
+  const HangResult hang = hang_of(view);
+  std::string text = headline(hang);
+  text.pop_back();
+  return view.hang.still_for.count() == 0
+             ? text
+             : fmt::format("{}; nothing of this moved for {}", text, to_text(view.hang.still_for));
+}
+
+std::string alerts_text(const JobView& view, const TextStyle& style) {
+  if (!view.is_hung()) {
+    return "";
+  }
+  return in_colour("ALERT ", Colour::red, style) + printable(alert_words(view)) + "\n" +
+         culprits_text(hang_of(view));
+}
+
+std::string ranks_text(const JobView& view, const WatchShow& show) {
+  const Table table = watched_ranks(view, show);
+  if (table.rows().size() <= show.most_rows) {
+    return table.text(show.style);
+  }
+  Table some(table.columns());
+  for (std::size_t row = 0; row < show.most_rows; ++row) {
+    some.add(table.rows()[row]);
+  }
+  return some.text(show.style) + fmt::format("… and {} ranks more\n", table.rows().size() - show.most_rows);
+}
+
+std::string lost_text(const JobView& view) {
+  std::string text;
+  for (const auto& [reason, calls] : view.lost) {
+    text += fmt::format("not counted: {} × {}\n", calls, printable(reason));
+  }
+  for (const LiveRank& rank : view.ranks) {
+    if (!rank.error.empty()) {
+      text += fmt::format("rank {}: {}\n", rank.rank.value, printable(rank.error));
+    }
+  }
+  if (view.watcher.unread > 0) {
+    text += fmt::format("{} records are written and cannot be read yet\n", view.watcher.unread);
+  }
+  return text;
+}
+
+/// "2026-11-27T18:00:00Z".
+std::string time_text(std::int64_t unix_ns) {
+  const std::time_t seconds = unix_ns / 1'000'000'000;
+  std::tm parts = {};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text = {};
+  text[std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)] = '\0';
+  return text.data();
+}
+
+std::string event_words(const JobView& view, const WatchEvent& event) {
+  switch (event.kind) {
+    case WatchEventKind::rank_joined: {
+      const LiveRank& rank = view.ranks[*event.rank];
+      return fmt::format("rank {} joined: host {}, pid {}", rank.rank.value, rank.process->host,
+                         rank.process->pid);
+    }
+    case WatchEventKind::alert:
+      return fmt::format("alert {}: {}", event.alert->id, alert_words(view));
+    case WatchEventKind::recovered:
+      return fmt::format("alert {} is over", event.alert->id);
+    case WatchEventKind::replaced:
+      return "another recording is in the folder";
+    case WatchEventKind::removed:
+      return "the folder was removed";
+    case WatchEventKind::ended:
+      return view.state == LiveState::ended ? "the job has ended"
+                                            : "the job was stopped before all ranks ended";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string watch_text(const JobView& view, const WatchShow& show) {
+  std::string text = head(view, show.style) + alerts_text(view, show.style);
+  if (!view.ranks.empty()) {
+    text += "\n" + ranks_text(view, show);
+  }
+  if (!view.ops.empty()) {
+    text += "\n" + watched_ops(view).text(show.style);
+  }
+  const std::string lost = lost_text(view);
+  return lost.empty() ? text : text + "\n" + lost;
+}
+
+std::string event_text(const JobView& view, const WatchEvent& event) {
+  return fmt::format("{} {}: {}\n", time_text(event.unix_ns), shown_foreign(view.name),
+                     printable(event_words(view, event)));
+}
+
+}  // namespace commlens

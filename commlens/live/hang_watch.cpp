@@ -1,0 +1,81 @@
+#include "commlens/live/hang_watch.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace commlens {
+namespace {
+
+/// Since when nothing has moved of what waits, is inside of a call that all have entered, or is waited for;
+/// nothing where no rank waits.
+std::optional<std::chrono::nanoseconds> still_since(const LiveHang& hang,
+                                                    const std::vector<std::chrono::nanoseconds>& moved) {
+  std::optional<std::chrono::nanoseconds> since;
+  for (std::size_t row = 0; row < hang.graph.ranks.size(); ++row) {
+    const WaitGraph::Node& node = hang.graph.ranks[row];
+    if (node.waits() || !node.inside.empty() || hang.graph.is_waited_for(row)) {
+      since = std::max(since.value_or(moved[row]), moved[row]);
+    }
+  }
+  return since;
+}
+
+}  // namespace
+
+std::chrono::nanoseconds HangWatch::limit() const {
+  if (options_.hang_after) {
+    return *options_.hang_after;
+  }
+  using Time = std::chrono::nanoseconds;
+  return std::clamp<Time>(FollowOptions::k_pauses * longest_pause_, FollowOptions::k_least_hang,
+                          FollowOptions::k_most_hang);
+}
+
+void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>& moved,
+                     std::chrono::nanoseconds now, bool is_running) {
+  hang.graph = wait_graph(hang.job);
+  hang.finding = find_hang(hang.job, hang.graph);
+  const bool waits = hang.finding.verdict != HangVerdict::none;
+  const std::optional<std::chrono::nanoseconds> since = waits ? still_since(hang, moved) : std::nullopt;
+  hang.still_for = since ? now - *since : std::chrono::nanoseconds{};
+  if (is_running && hang.still_for < still_for_) {
+    longest_pause_ = std::max(longest_pause_, still_for_);
+  }
+  still_for_ = hang.still_for;
+  is_running_ = is_running;
+  hang.limit = limit();
+  const bool is_dead = options_.is_single && !is_running;
+  hang.is_confirmed = waits && (is_dead || (is_running && hang.still_for >= hang.limit));
+}
+
+void HangWatch::forget() {
+  longest_pause_ = {};
+  still_for_ = {};
+  current_.reset();
+}
+
+void HangWatch::alert(JobView& view, std::int64_t unix_ns) {
+  if (!view.hang.is_confirmed) {
+    current_.reset();
+  } else {
+    if (!current_) {
+      current_ = LiveAlert{.id = fmt::format("hang-{}", ++fired_), .kind = "hang", .culprits = {}};
+      current_->since_unix_ns = unix_ns;
+    }
+    current_->verdict = view.hang.finding.verdict;
+    current_->waiting = view.hang.finding.waiting;
+    current_->still_for = view.hang.still_for;
+    current_->culprits.clear();
+    for (const HangCulprit& culprit : view.hang.finding.culprits) {
+      current_->culprits.push_back(view.hang.job.ranks[culprit.rank].state.rank);
+    }
+  }
+  view.alerts.clear();
+  if (current_) {
+    view.alerts.push_back(*current_);
+  }
+  view.alerts_fired = fired_;
+}
+
+}  // namespace commlens

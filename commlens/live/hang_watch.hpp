@@ -1,0 +1,39 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "commlens/live/follow_options.hpp"
+#include "commlens/live/job_view.hpp"
+
+namespace commlens {
+
+/// Decides by time whether a job hangs: when nothing of what waits, or is waited for, has moved for so long.
+class HangWatch {
+ public:
+  explicit HangWatch(const FollowOptions& options) : options_(options) {}
+
+  /// Looks who waits for whom. `moved`: when each of the ranks of `hang.job` last entered or left a call, by
+  /// the stopwatch that says `now`. A job that has stopped does not hang, unless one poll is all there is.
+  void look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>& moved, std::chrono::nanoseconds now,
+            bool is_running);
+
+  /// Updates the alerts of a view whose `hang` was looked at.
+  void alert(JobView& view, std::int64_t unix_ns);
+
+  /// Another job is in the place of the one before.
+  void forget();
+
+ private:
+  std::chrono::nanoseconds limit() const;
+
+  FollowOptions options_;
+  std::chrono::nanoseconds longest_pause_{};  // that ended by itself
+  std::chrono::nanoseconds still_for_{};      // at the last look
+  bool is_running_ = false;
+  std::int64_t fired_ = 0;
+  std::optional<LiveAlert> current_;
+};
+
+}  // namespace commlens

@@ -1,0 +1,350 @@
+#include "commlens/live/rank_follower.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "commlens/base/sums.hpp"
+#include "commlens/comm/volume.hpp"
+#include "commlens/trace/comm_members.hpp"
+#include "commlens/trace/strangers.hpp"
+#include "commlens/trace/stream_checks.hpp"
+
+namespace commlens {
+namespace {
+
+constexpr std::string_view k_missing_at_end = "record missing at the end of a stream";
+
+StatedCall stated(OpId op, const StreamRecord& record) {
+  StatedCall call;
+  call.op = op;
+  call.iteration = record.iteration;
+  call.state = state_of(record);
+  if (record.started_ns != k_no_time) {
+    call.started_ns = record.started_ns;
+  }
+  return call;
+}
+
+}  // namespace
+
+RankFollower::RankFollower(FollowedJob& job, std::size_t row, StreamEntry entry)
+    : job_(&job), row_(row), rank_(entry.ranks.first), stream_(entry), tables_(entry.tables, job.tables) {}
+
+bool RankFollower::poll(std::chrono::nanoseconds now, bool is_final) {
+  if (!error_.empty()) {
+    return true;
+  }
+  is_final_ = is_final;
+  // The header before the tables: every record that it counts has its rows written by then.
+  const StreamFollower::Status stream = stream_.look(job_->directory, is_final);
+  if (stream == StreamFollower::Status::absent) {
+    return !is_there_;
+  }
+  const TablesFollower::Status tables = stream == StreamFollower::Status::open
+                                            ? tables_.read(job_->directory, is_final)
+                                            : TablesFollower::Status::open;
+  if (stream == StreamFollower::Status::replaced || tables == TablesFollower::Status::replaced) {
+    return false;
+  }
+  if (stream == StreamFollower::Status::unusable || tables == TablesFollower::Status::unusable) {
+    error_ = stream_.error().empty() ? tables_.error() : stream_.error();
+    return true;
+  }
+  if (tables_.tables().rank.value_or(rank_) != rank_) {
+    error_ = fmt::format("{}: these are the tables of rank {}", stream_.entry().tables,
+                         tables_.tables().rank->value);
+    return true;
+  }
+  if (!is_there_) {
+    is_there_ = true;
+    moved_ = now;
+  }
+  read_open(now);
+  const bool is_up = read_new(now);
+  is_caught_up_ = is_caught_up_ || is_up;
+  return true;
+}
+
+/// False when a record has to wait.
+bool RankFollower::read_new(std::chrono::nanoseconds now) {
+  while (true) {
+    const std::span<const StreamRecord> records = stream_.next(job_->block);
+    std::size_t taken = 0;
+    while (taken < records.size() && take(stream_.cursor() + taken, records[taken], now)) {
+      ++taken;
+    }
+    stream_.take(taken);
+    if (taken < records.size()) {
+      return false;
+    }
+    if (records.empty()) {
+      return true;
+    }
+  }
+}
+
+bool RankFollower::has_waited(std::chrono::nanoseconds now) {
+  waits_since_ = waits_since_.value_or(now);
+  return is_final_ || now - *waits_since_ >= k_patience;
+}
+
+/// False when the record cannot be read yet.
+bool RankFollower::take(std::uint64_t slot, const StreamRecord& record, std::chrono::nanoseconds now) {
+  std::string_view reason;
+  if (record.op_number == 0) {
+    reason = k_skipped_zeros;
+  } else if (is_impossible(record)) {
+    lose(k_skipped_impossible_record);
+    return true;
+  } else if (const Facts* const facts = facts_of(record.op_number)) {
+    if (!facts->is_known) {
+      lose(k_skipped_undescribed);
+      return true;
+    }
+    if (facts->has_strangers && !can_leave_strangers(record.op_number, now)) {
+      return false;
+    }
+    enter(slot, record, *facts, now);
+    return true;
+  } else {
+    reason = k_skipped_undescribed;
+  }
+  if (!has_waited(now)) {
+    return false;
+  }
+  lose(reason);
+  return true;
+}
+
+/// Members that NCCL does not name make themselves known at about the same time, or never.
+bool RankFollower::can_leave_strangers(std::uint32_t number, std::chrono::nanoseconds now) {
+  waits_since_ = waits_since_.value_or(now);
+  if (!is_final_ && now - *waits_since_ < k_patience_for_strangers) {
+    return false;
+  }
+  Facts& facts = facts_[number - 1];
+  facts.has_strangers = false;
+  nameless_.insert(job_->tables.groups.communicator(job_->tables.op(facts.op).group));
+  return true;
+}
+
+/// Null: the tables have no such row yet. `is_known` is false where it was lost.
+const RankFollower::Facts* RankFollower::facts_of(std::uint32_t number) {
+  const std::vector<OpId>& ops = tables_.ops();
+  if (number > ops.size()) {
+    return nullptr;
+  }
+  if (facts_.size() < ops.size()) {
+    facts_.resize(ops.size());
+  }
+  Facts& facts = facts_[number - 1];
+  const OpId op = ops[number - 1];
+  if (op != k_lost_op && (!facts.is_known || facts.has_strangers)) {
+    facts = new_facts(op);
+  }
+  return &facts;
+}
+
+/// Members that NCCL did not name are looked up again until they are known.
+RankFollower::Facts RankFollower::new_facts(OpId op) {
+  Trace& tables = job_->tables;
+  std::vector<OpId> resolved = {op};
+  resolve_strangers(job_->path, tables, resolved);
+  Facts facts;
+  facts.is_known = true;
+  facts.op = resolved.front();
+  const CommOp& described = tables.op(facts.op);
+  if (tables.groups.knows_members(described.group)) {
+    const std::vector<Rank> members = tables.groups.members(described.group, rank_);
+    facts.has_strangers =
+        !is_point_to_point(described.kind) &&
+        std::any_of(members.begin(), members.end(), [](Rank member) { return member >= k_first_stranger; });
+  }
+  facts.place = job_->progress.place_of(numbers_, rank_, facts.op);
+  facts.row = job_->tally.row_of(tables, described, tables.job_ranks());
+  facts.route = job_->late.route_of(row_, facts.op);
+  facts.message = message_bytes(described);
+  facts.wire = wire_bytes(described.kind, std::min(facts.message, Bytes{INT64_MAX / 2}),
+                          std::max<std::int64_t>(tables.groups.size(described.group), 1));
+  return facts;
+}
+
+void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const Facts& facts,
+                         std::chrono::nanoseconds now) {
+  moved_ = now;
+  waits_since_.reset();
+  note_iteration(record);
+  const StatedCall call = stated(facts.op, record);
+  if (call.state == CallState::cancelled) {
+    return;
+  }
+  const std::int64_t number = numbers_.enter(facts.place);
+  if (call.state == CallState::under_way) {
+    if (facts.place.is_blocking || numbers_.open().size() < RankProgress::k_most_requests) {
+      numbers_.open().push_back({slot, call, facts.place, number, now});
+    } else {
+      ++unfollowed_;
+    }
+    return;
+  }
+  numbers_.set_last(slot, call, facts.place, number);
+  if (record.started_ns != k_no_time && record.duration_ns == k_no_row) {
+    lose(k_skipped_tables_full);
+  } else if (call.state == CallState::finished) {
+    finish(record, facts);
+  }
+}
+
+/// Reads the calls under way again.
+void RankFollower::read_open(std::chrono::nanoseconds now) {
+  std::vector<LiveNumbers::Open>& open = numbers_.open();
+  std::size_t at = 0;
+  std::vector<bool> is_over(open.size());
+  while (at < open.size()) {
+    const std::uint64_t first = open[at].slot;
+    std::size_t end = at;
+    while (end < open.size() && open[end].slot - first < RecordBlock::k_records) {
+      ++end;
+    }
+    const std::size_t span = static_cast<std::size_t>(open[end - 1].slot - first) + 1;
+    const std::span<const StreamRecord> records = stream_.from(first, span, job_->block);
+    for (; at < end; ++at) {
+      const auto row = static_cast<std::size_t>(open[at].slot - first);
+      is_over[at] = row < records.size() && update(open[at], records[row], now);
+    }
+  }
+  std::size_t kept = 0;
+  for (std::size_t row = 0; row < open.size(); ++row) {
+    if (!is_over[row]) {
+      if (kept != row) {
+        open[kept] = std::move(open[row]);
+      }
+      ++kept;
+    }
+  }
+  open.resize(kept);
+}
+
+/// Whether the call is over.
+bool RankFollower::update(LiveNumbers::Open& call, const StreamRecord& record, std::chrono::nanoseconds now) {
+  if (record.started_ns == k_no_time || record.duration_ns == k_unfinished || record.op_number == 0 ||
+      is_impossible(record)) {
+    return false;
+  }
+  moved_ = now;
+  const Facts* const facts = facts_of(record.op_number);
+  const bool is_lost = facts == nullptr || !facts->is_known || record.duration_ns == k_no_row;
+  if (is_lost) {
+    if (facts == nullptr && !has_waited(now)) {
+      return false;
+    }
+    lose(record.duration_ns == k_no_row ? k_skipped_tables_full : k_skipped_undescribed);
+    numbers_.set_last(call.slot, call.call, call.place, call.number);
+    return true;
+  }
+  const StatedCall now_it_is = stated(facts->op, record);
+  if (now_it_is.state == CallState::cancelled) {
+    numbers_.withdraw(call);
+    return true;
+  }
+  numbers_.replace(call, facts->op, facts->place);
+  numbers_.set_last(call.slot, now_it_is, call.place, call.number);
+  if (now_it_is.state == CallState::finished) {
+    finish(record, *facts);
+  }
+  return true;
+}
+
+void RankFollower::finish(const StreamRecord& record, const Facts& facts) {
+  const bool has_time = record.started_ns != k_no_time;
+  const std::chrono::nanoseconds duration(record.duration_ns);
+  job_->tally.add(facts.row, facts.message, has_time ? &duration : nullptr, is_caught_up_);
+  ++sums_.calls;
+  sums_.message = saturating_sum(sums_.message, facts.message);
+  sums_.wire = saturating_sum(sums_.wire, facts.wire);
+  if (has_time) {
+    sums_.time = std::chrono::nanoseconds(saturating_sum(sums_.time.count(), duration.count()));
+    job_->late.add(row_, facts.route, times_of(record), record.iteration);
+  }
+  if (is_caught_up_) {
+    recent_.add(job_->tally.second(), facts.message, has_time ? duration : std::chrono::nanoseconds{});
+  }
+}
+
+/// An iteration lasts from its first call to that of the next.
+void RankFollower::note_iteration(const StreamRecord& record) {
+  if (record.iteration == iteration_) {
+    return;
+  }
+  const bool is_next = iteration_ >= 0 && record.iteration > iteration_;
+  if (is_next && iteration_start_ns_ && record.started_ns >= *iteration_start_ns_) {
+    constexpr std::size_t most = 1024;  // at a time
+    if (steps_.size() < most) {
+      steps_.push_back({iteration_, std::chrono::nanoseconds(record.started_ns - *iteration_start_ns_)});
+    }
+  }
+  if (record.iteration >= 0 && (is_next || iteration_ < 0)) {
+    iteration_start_ns_ = record.started_ns == k_no_time ? std::nullopt : std::optional(record.started_ns);
+  }
+  iteration_ = iteration_ == k_unknown_iteration ? record.iteration : std::max(iteration_, record.iteration);
+}
+
+void RankFollower::lose(std::string_view reason, std::int64_t calls) {
+  const auto found = lost_.find(reason);
+  std::int64_t& count = found == lost_.end() ? lost_[std::string(reason)] : found->second;
+  count = saturating_sum(count, calls);
+}
+
+std::map<std::string, std::int64_t> RankFollower::lost() const {
+  std::map<std::string, std::int64_t> lost(lost_.begin(), lost_.end());
+  const auto add = [&](std::string_view reason, std::int64_t calls) {
+    if (calls > 0) {
+      std::int64_t& count = lost[std::string(reason)];
+      count = saturating_sum(count, calls);
+    }
+  };
+  if (!is_there_) {
+    return lost;
+  }
+  add(k_skipped_disk_full, static_cast<std::int64_t>(stream_.dropped_full()));
+  add(k_skipped_recorder_late, static_cast<std::int64_t>(stream_.dropped_late()));
+  add(k_skipped_header, stream_.has_lost_header() ? 1 : 0);
+  add(k_skipped_table_line, tables_.lost_lines());
+  if (is_final_) {
+    add(k_missing_at_end,
+        static_cast<std::int64_t>(std::min<std::uint64_t>(stream_.missing_at_end(), INT64_MAX)));
+  }
+  if (const std::optional<RankClosing>& closing = tables_.tables().closing) {
+    for (const auto& [reason, calls] : closing->skipped) {
+      add(reason, calls);
+    }
+  }
+  return lost;
+}
+
+std::int64_t RankFollower::unread() const {
+  const std::uint64_t missing = is_final_ ? stream_.missing_at_end() : 0;
+  const std::uint64_t written = stream_.written() - std::min(stream_.written(), missing);
+  return static_cast<std::int64_t>(
+      std::min<std::uint64_t>(written - std::min(written, stream_.cursor()), INT64_MAX));
+}
+
+RankState RankFollower::state() const {
+  const RankTables& tables = tables_.tables();
+  RankState state{.rank = rank_,
+                  .is_recorded = is_there_ && error_.empty(),
+                  .process = tables.process,
+                  .boot = tables.clock.boot,
+                  .has_begun_to_end = tables.has_begun_to_end,
+                  .has_ended = tables.closing.has_value()};
+  for (const auto& [reason, calls] : lost()) {
+    const bool is_of_calls = reason != k_skipped_header && reason != k_skipped_table_line;
+    state.lost = saturating_sum(state.lost, is_of_calls ? calls : 0);
+  }
+  state.lost = saturating_sum(state.lost, unread());
+  state.lost = saturating_sum(state.lost, unfollowed_);
+  return state;
+}
+
+}  // namespace commlens

@@ -1,0 +1,131 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commlens/live/late_ranks.hpp"
+#include "commlens/live/live_progress.hpp"
+#include "commlens/live/rolling_tally.hpp"
+#include "commlens/live/stream_follower.hpp"
+#include "commlens/live/tables_follower.hpp"
+
+namespace commlens {
+
+/// What the ranks of a recording have in common while they are followed.
+struct FollowedJob {
+  std::filesystem::path path;
+  PlainFile directory;
+  Trace tables;
+  std::vector<Rank> ranks;
+  LiveProgress progress{tables};
+  RollingTally tally;
+  LateRanks late;
+  RecordBlock block;
+  explicit FollowedJob(Trace of_manifest, std::vector<Rank> of_streams)
+      : tables(std::move(of_manifest)), ranks(std::move(of_streams)), late(tables, ranks) {}
+  FollowedJob(const FollowedJob&) = delete;
+  FollowedJob& operator=(const FollowedJob&) = delete;
+};
+
+/// Follows one rank: reads its new records, numbers its calls, and counts those that have completed.
+class RankFollower {
+ public:
+  RankFollower(FollowedJob& job, std::size_t row, StreamEntry entry);
+
+  /// Reads what is new at `now`, by the follower's stopwatch. `is_final`: what is not there will not come.
+  /// False: another recording is in the place of this one.
+  bool poll(std::chrono::nanoseconds now, bool is_final);
+  void set_entry(const StreamEntry& entry) { stream_.set_entry(entry); }
+
+  bool is_there() const { return is_there_; }
+  const std::string& error() const { return error_; }
+  const RankTables& tables() const { return tables_.tables(); }
+  /// What a verdict may ask of it, with what is not known of its calls.
+  RankState state() const;
+  /// Written, and not read yet.
+  std::int64_t unread() const;
+  std::int64_t read() const { return static_cast<std::int64_t>(stream_.cursor()); }
+  /// Nothing will come any more, and all of it was read.
+  bool is_done() const { return is_there_ && is_final_ && unread() == 0; }
+  /// Calls that are not known, by reason (Provenance).
+  std::map<std::string, std::int64_t> lost() const;
+  std::int64_t unfollowed() const { return unfollowed_; }
+
+  const LiveNumbers& numbers() const { return numbers_; }
+  const LiveSums& sums() const { return sums_; }
+  LiveSums recent() const { return recent_.sum(job_->tally.second()); }
+  Iteration iteration() const { return iteration_; }
+  /// When it was last seen to have entered or left a call.
+  std::chrono::nanoseconds moved() const { return moved_; }
+
+  /// An iteration that ended, by the marks of the program.
+  struct Step {
+    Iteration iteration = 0;
+    std::chrono::nanoseconds length{};
+  };
+  std::vector<Step> take_steps() { return std::exchange(steps_, {}); }
+
+  /// A record whose page or row is not there for so long is passed: it was lost.
+  static constexpr std::chrono::seconds k_patience{60};
+  static constexpr std::chrono::seconds k_patience_for_strangers{3};
+
+ private:
+  /// What all calls of a row of the rank's tables have in common.
+  struct Facts {
+    bool is_known = false;
+    bool has_strangers = false;
+    OpId op{};
+    LiveNumbers::Place place;
+    std::uint32_t row = 0;    // of the tally
+    std::uint32_t route = 0;  // of LateRanks
+    Bytes message;
+    Bytes wire;
+  };
+
+  bool read_new(std::chrono::nanoseconds now);
+  void read_open(std::chrono::nanoseconds now);
+  bool take(std::uint64_t slot, const StreamRecord& record, std::chrono::nanoseconds now);
+  const Facts* facts_of(std::uint32_t number);
+  Facts new_facts(OpId op);
+  void enter(std::uint64_t slot, const StreamRecord& record, const Facts& facts,
+             std::chrono::nanoseconds now);
+  bool update(LiveNumbers::Open& call, const StreamRecord& record, std::chrono::nanoseconds now);
+  void finish(const StreamRecord& record, const Facts& facts);
+  void note_iteration(const StreamRecord& record);
+  void lose(std::string_view reason, std::int64_t calls = 1);
+  bool has_waited(std::chrono::nanoseconds now);
+  bool can_leave_strangers(std::uint32_t number, std::chrono::nanoseconds now);
+
+  FollowedJob* job_;
+  std::size_t row_;
+  Rank rank_;
+  StreamFollower stream_;
+  TablesFollower tables_;
+  LiveNumbers numbers_;
+  std::vector<Facts> facts_;  // by number of a record's op
+  LiveSums sums_;
+  SlidingSums recent_;
+  std::map<std::string, std::int64_t, std::less<>> lost_;
+  std::set<CommunicatorId> nameless_;  // whose members will not be known
+  std::int64_t unfollowed_ = 0;
+  bool is_there_ = false;
+  bool is_final_ = false;
+  bool is_caught_up_ = false;  // what is read from now on happened lately
+  std::string error_;
+  std::chrono::nanoseconds moved_{};
+  std::optional<std::chrono::nanoseconds> waits_since_;
+  Iteration iteration_ = k_unknown_iteration;
+  std::optional<std::int64_t> iteration_start_ns_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace commlens

@@ -1,0 +1,71 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commlens/base/plain_file.hpp"
+#include "commlens/trace/manifest.hpp"
+#include "commlens/trace/stream_layout.hpp"
+
+namespace commlens {
+
+/// Room for a part of a file of calls, read twice; shared by all streams of a follower.
+struct RecordBlock {
+  static constexpr std::size_t k_records = 2048;  // 64 KiB
+  std::vector<StreamRecord> first = std::vector<StreamRecord>(k_records);
+  std::vector<StreamRecord> second = std::vector<StreamRecord>(k_records);
+};
+
+/// Reads one rank's file of calls while it grows. The cursor is the caller's: what it does not take is given
+/// again at the next poll, so that a record whose page is not there yet (zeros) is never passed unseen.
+class StreamFollower {
+ public:
+  explicit StreamFollower(StreamEntry entry) : entry_(std::move(entry)) {}
+
+  enum class Status : std::uint8_t {
+    absent,    // no file yet, or no header in it
+    open,      // it can be read
+    replaced,  // it has fewer calls than were read: another recording is in its place
+    unusable   // error() says why
+  };
+  /// Opens the file if it is not open, and reads its header. `is_final`: what is not there will not come: a
+  /// lost header is made up.
+  Status look(const PlainFile& directory, bool is_final);
+  const std::string& error() const { return error_; }
+  /// What the manifest says of the file by now.
+  void set_entry(const StreamEntry& entry) { entry_ = entry; }
+  const StreamEntry& entry() const { return entry_; }
+
+  /// The records from the cursor on, at most a block of them; valid until the next reading. What says it has
+  /// finished is whole; what seems under way may have changed meanwhile, and is to be read again.
+  std::span<const StreamRecord> next(RecordBlock& block) const;
+  void take(std::size_t records) { cursor_ += records; }
+  std::uint64_t cursor() const { return cursor_; }
+  /// The same from any record on.
+  std::span<const StreamRecord> from(std::uint64_t slot, std::size_t most, RecordBlock& block) const;
+
+  /// As the header said when it was last looked at.
+  std::uint64_t written() const { return header_.records; }
+  std::uint64_t dropped_full() const { return header_.dropped_full; }
+  std::uint64_t dropped_late() const { return header_.dropped_late; }
+  bool has_lost_header() const { return has_lost_header_; }
+  /// Records that are promised, by the manifest too, and lie beyond the end of the file.
+  std::uint64_t missing_at_end() const;
+
+ private:
+  bool read_header(StreamHeader& header) const;
+  StreamHeader header_instead() const;
+
+  StreamEntry entry_;
+  PlainFile file_;
+  StreamHeader header_;
+  std::uint64_t cursor_ = 0;
+  bool has_lost_header_ = false;
+  std::string error_;
+};
+
+}  // namespace commlens

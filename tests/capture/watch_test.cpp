@@ -1,0 +1,166 @@
+// Jobs with planted faults, followed by `commlens watch` from before they begin until they are ended: one
+// alert, with the verdict and the culprits of `hang`. A healthy job fires none, and what was counted while it
+// ran is what `summary` counts.
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "record_job.hpp"
+
+namespace commlens::test {
+namespace {
+
+using Json = nlohmann::json;
+using Ranks = std::vector<std::int64_t>;
+
+struct WatchedFault {
+  std::string mpi;
+  std::string name;
+  std::string verdict;
+  Ranks culprits;
+};
+
+std::ostream& operator<<(std::ostream& out, const WatchedFault& fault) {
+  return out << fault.mpi << " " << fault.name;
+}
+
+/// Starts the watch, then the job; ends the job some seconds after the alert.
+std::string watched_script(const WatchedFault& fault) {
+  const JobOptions options = {.mpi = fault.mpi, .ranks = 4};
+  const std::string keep = fault.mpi == "mpich" ? "-disable-auto-cleanup " : "";
+  return fmt::format(
+      R"("$COMMLENS_BINARY" watch trace --json --until-end --interval 0.2 --hang-after 4 \
+  --on-alert 'cat >>commanded' >events & watch=$!
+{} {} {}{}/faults_{} {} & job=$!
+for try in $(seq 300); do grep -q '"event":"alert"' events && break; sleep 0.1; done
+sleep 1
+kill -TERM $job; wait $job
+wait $watch; echo $? >code)",
+      recording(options), launcher(options), keep, COMMLENS_CAPTURE_PROGRAMS, fault.mpi, fault.name);
+}
+
+std::vector<Json> lines_of(const std::filesystem::path& file, const std::string& event = {}) {
+  std::vector<Json> lines;
+  std::istringstream in(content_of(file));
+  for (std::string line; std::getline(in, line);) {
+    Json json = Json::parse(line);
+    if (event.empty() || json.at("event") == event) {
+      lines.push_back(std::move(json));
+    }
+  }
+  return lines;
+}
+
+class WatchedJob : public testing::TestWithParam<WatchedFault> {
+ protected:
+  void SetUp() override {
+    if (!has_mpi(GetParam().mpi)) {
+      GTEST_SKIP() << "no mpirun of " << GetParam().mpi;
+    }
+  }
+};
+
+TEST_P(WatchedJob, FiresOnceAndNamesTheRanksAtFault) {
+  const WatchedFault& fault = GetParam();
+  const JobDirectory directory;
+  const RecordedJob job = directory.run(watched_script(fault));
+  const std::vector<Json> alerts = lines_of(directory.path() / "events", "alert");
+  ASSERT_EQ(alerts.size(), 1U) << job.out << job.err;
+  EXPECT_EQ(alerts[0].at("alert").at("verdict"), fault.verdict) << alerts[0];
+  EXPECT_EQ(alerts[0].at("alert").at("culprit_ranks").get<Ranks>(), fault.culprits) << alerts[0];
+  EXPECT_EQ(alerts[0].at("hang").at("verdict"), fault.verdict);
+  EXPECT_GT(alerts[0].at("hang").at("culprits").at(0).at("pid"), 0) << alerts[0];
+  EXPECT_EQ(lines_of(directory.path() / "events", "rank_joined").size(), 4U);
+  EXPECT_EQ(lines_of(directory.path() / "events", "ended").size(), 1U);
+  EXPECT_EQ(content_of(directory.path() / "code"), "1\n") << job.err;
+  EXPECT_EQ(Json::parse(content_of(directory.path() / "commanded")), alerts[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, WatchedJob,
+                         testing::Values(WatchedFault{"openmpi", "pause", "missing", {2}},
+                                         WatchedFault{"openmpi", "stop", "missing", {2}},
+                                         WatchedFault{"openmpi", "finish", "missing", {2}},
+                                         WatchedFault{"openmpi", "deadlock", "deadlock", {0, 1, 2, 3}},
+                                         WatchedFault{"openmpi", "count", "mismatch", {2}},
+                                         WatchedFault{"openmpi", "send", "missing", {2}},
+                                         WatchedFault{"openmpi", "any", "missing", {2}},
+                                         WatchedFault{"mpich", "pause", "missing", {2}},
+                                         WatchedFault{"mpich", "kill", "missing", {2}},
+                                         WatchedFault{"mpich", "kind", "mismatch", {2}},
+                                         WatchedFault{"mpich", "circle", "deadlock", {2, 3}}),
+                         [](const auto& test) { return test.param.mpi + "_" + test.param.name; });
+
+using RowKey = std::tuple<std::string, std::string, std::string, std::int64_t>;
+
+/// Calls, message bytes and wire bytes by row.
+std::map<RowKey, Json> sums_by_row(const Json& result) {
+  std::map<RowKey, Json> sums;
+  for (const Json& row : result.at("rows")) {
+    const RowKey key(row.at("op"), row.value("name", ""), row.at("axis"), row.at("group_size"));
+    sums[key] = {row.at("calls_all_ranks"), row.at("message_bytes_all_ranks"),
+                 row.at("wire_bytes_all_ranks")};
+  }
+  return sums;
+}
+
+void expect_sums_of_summary(const JobDirectory& directory, const Json& watched) {
+  const RecordedJob asked = directory.run("\"$COMMLENS_BINARY\" summary trace --format json");
+  ASSERT_EQ(asked.exit_code, 0) << asked.err;
+  const Json summary = Json::parse(asked.out);
+  EXPECT_EQ(watched.at("calls_all_ranks"), summary.at("calls_all_ranks"));
+  EXPECT_EQ(watched.at("totals").at("message_bytes_all_ranks"),
+            summary.at("totals").at("message_bytes_all_ranks"));
+  EXPECT_EQ(watched.at("totals").at("wire_bytes_all_ranks"), summary.at("totals").at("wire_bytes_all_ranks"));
+  EXPECT_EQ(sums_by_row(watched), sums_by_row(summary));
+  EXPECT_GT(sums_by_row(watched).size(), 2U);
+}
+
+TEST(WatchedWell, FiresNothingAndCountsWhatSummaryCounts) {
+  for (const std::string mpi : {"openmpi", "mpich"}) {
+    if (!has_mpi(mpi)) {
+      continue;
+    }
+    const JobDirectory directory;
+    const JobOptions options = {.mpi = mpi, .ranks = 4};
+    const RecordedJob job = directory.run(fmt::format(
+        R"("$COMMLENS_BINARY" watch trace --json --until-end --interval 0.1 >events & watch=$!
+{} {} {}/faults_{} well; wait $watch; echo $? >code)",
+        recording(options), launcher(options), COMMLENS_CAPTURE_PROGRAMS, mpi));
+    ASSERT_EQ(content_of(directory.path() / "code"), "0\n") << mpi << job.err;
+    EXPECT_TRUE(lines_of(directory.path() / "events", "alert").empty());
+    const std::vector<Json> states = lines_of(directory.path() / "events", "state");
+    ASSERT_FALSE(states.empty());
+    EXPECT_EQ(states.back().at("job"), "ended");
+    expect_sums_of_summary(directory, states.back());
+    const RecordedJob once = directory.run("\"$COMMLENS_BINARY\" watch trace --once --json");
+    ASSERT_EQ(once.exit_code, 0) << once.err;
+    expect_sums_of_summary(directory, Json::parse(once.out));
+  }
+}
+
+TEST(WatchedWell, CountsMessagesOfAnySource) {
+  const std::string mpi = has_mpi("openmpi") ? "openmpi" : "mpich";
+  if (!has_mpi(mpi)) {
+    GTEST_SKIP() << "no mpirun";
+  }
+  for (const char* const program : {"calls", "more_calls", "exchanges"}) {
+    const JobDirectory directory;
+    const JobOptions options = {.mpi = mpi, .ranks = 4};
+    const RecordedJob job = directory.run(fmt::format(
+        R"("$COMMLENS_BINARY" watch trace --json --until-end --interval 0.1 >events & watch=$!
+{} {} {}/{}_{}; wait $watch; echo $? >code)",
+        recording(options), launcher(options), COMMLENS_CAPTURE_PROGRAMS, program, mpi));
+    ASSERT_EQ(content_of(directory.path() / "code"), "0\n") << program << job.err;
+    expect_sums_of_summary(directory, lines_of(directory.path() / "events", "state").back());
+  }
+}
+
+}  // namespace
+}  // namespace commlens::test
