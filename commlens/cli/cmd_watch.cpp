@@ -6,7 +6,7 @@
 
 #include "commlens/app/watch.hpp"
 #include "commlens/cli/command.hpp"
-#include "commlens/cli/duration_flag.hpp"
+#include "commlens/cli/follow_flags.hpp"
 #include "commlens/cli/stop_signals.hpp"
 #include "commlens/cli/terminal_screen.hpp"
 
@@ -21,40 +21,12 @@ constexpr const char* k_watch_examples = R"(Examples:
 Exit code 1: an alert fired; 0: none did.)";
 
 struct WatchFlags {
-  std::string directory;
+  FollowFlags following;
   bool is_single = false;
   bool is_json = false;
-  bool until_end = false;
-  std::string interval = "1s";
-  std::string hang_after;
-  std::string on_alert;
   std::optional<std::int64_t> rank;
   std::string sort = "rank";
 };
-
-Result<WatchRequest> request_of(const WatchFlags& flags) {
-  WatchRequest request;
-  request.directory = flags.directory;
-  request.is_single = flags.is_single;
-  request.until_end = flags.until_end;
-  request.on_alert = flags.on_alert;
-  return duration_from(flags.interval, "--interval")
-      .and_then([&](std::chrono::milliseconds interval) -> Result<WatchRequest> {
-        constexpr std::chrono::milliseconds shortest(100);
-        constexpr std::chrono::minutes longest(1);
-        if (interval < shortest || interval > longest) {
-          return failure("--interval must be from 100ms to 1m");
-        }
-        request.interval = interval;
-        if (flags.hang_after.empty()) {
-          return std::move(request);
-        }
-        return duration_from(flags.hang_after, "--hang-after").map([&](std::chrono::milliseconds limit) {
-          request.hang_after = limit;
-          return std::move(request);
-        });
-      });
-}
 
 /// What follows a job: a screen that is drawn again, or lines.
 class Follower {
@@ -91,9 +63,10 @@ class Follower {
 Result<ExitCode> run_watch(Console& console, const WatchFlags& flags) {
   const StopSignals signals(false);
   WatchShow show{.rank = rank_of(flags.rank), .sort = flags.sort, .style = console.style};
-  return request_of(flags)
+  return watch_request_of(flags.following)
       .and_then([&](WatchRequest request) -> Result<WatchResult> {
         Follower follower(console, flags, show);
+        request.is_single = flags.is_single;
         request.stop_requested = &StopSignals::came;
         request.events = events_of(console);
         request.polled = [&](const JobView& view, std::span<const WatchEvent> events) {
@@ -115,23 +88,12 @@ Result<ExitCode> run_watch(Console& console, const WatchFlags& flags) {
 Action declare_watch(CLI::App& verb) {
   const auto flags = std::make_shared<WatchFlags>();
   verb.footer(k_watch_examples);
-  verb.add_option("DIR", flags->directory,
+  verb.add_option("DIR", flags->following.directory,
                   "The directory of a recording; unless --once, it may be made later")
       ->required();
   verb.add_flag("--once", flags->is_single, "Show the state once and stop");
   verb.add_flag("--json", flags->is_json, "JSON; of a job that is followed, a line for each event and poll");
-  verb.add_option("--interval", flags->interval, "From one look to the next: 100ms to 1m")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  verb.add_flag("--until-end", flags->until_end, "Stop when the job has ended");
-  verb.add_option(
-          "--hang-after", flags->hang_after,
-          "Take as hung what does not move for so long (default: 30 s or 10 times the longest pause so "
-          "far, at most 300 s; with --once 1 s)")
-      ->type_name("DURATION");
-  verb.add_option("--on-alert", flags->on_alert,
-                  "Run this with sh for each alert, which is JSON on its standard input; ended after 30 s")
-      ->type_name("COMMAND");
+  declare_following(verb, flags->following, "; with --once 1 s");
   declare_rank(verb, flags->rank, " in the table of ranks");
   verb.add_option("--sort", flags->sort,
                   "Order of ranks: rank, state, call (longest in one first), rate, late")

@@ -46,6 +46,7 @@ Action declare_compare(CLI::App& verb);
 Action declare_summary(CLI::App& verb);
 Action declare_hang(CLI::App& verb);
 Action declare_watch(CLI::App& verb);
+Action declare_serve(CLI::App& verb);
 Action declare_record(CLI::App& verb);
 Action declare_bench(CLI::App& verb);
 Action declare_replay(CLI::App& verb);

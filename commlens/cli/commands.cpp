@@ -5,7 +5,7 @@
 namespace commlens {
 namespace {
 
-constexpr std::array<Command, 22> k_commands = {{
+constexpr std::array<Command, 23> k_commands = {{
     {"predict", "List the messages of a training iteration from its configuration, without running it",
      declare_predict},
     {"train", "Train a GPT for real, record every call and compare it with the prediction", declare_train},
@@ -17,6 +17,7 @@ constexpr std::array<Command, 22> k_commands = {{
      declare_hang},
     {"watch", "Follow a recorded job while it runs: ranks, ops, rates, and an alert when it hangs",
      declare_watch},
+    {"serve", "Show a recorded job while it runs in a browser, and to Prometheus", declare_serve},
     {"advise", "Recommend settings that lower a job's communication, with their savings", declare_advise},
     {"report", "Make one HTML page of traces and predictions: charts, tables, differences, advice",
      declare_report},

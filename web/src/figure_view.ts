@@ -31,8 +31,8 @@ export class FigureView {
 
   constructor(
     private readonly root: HTMLElement,
-    private readonly figure: Figure,
-    private readonly drawer: Drawer,
+    private figure: Figure,
+    private drawer: Drawer,
     palette: Palette,
   ) {
     this.place = root.querySelector<HTMLElement>(".chart")!;
@@ -83,6 +83,14 @@ export class FigureView {
       watch.disconnect();
       resize.disconnect();
     });
+  }
+
+  /** Shows newer values of the same figure; what the reader chose stays chosen. */
+  replace(figure: Figure, drawer: Drawer): void {
+    this.figure = figure;
+    this.drawer = drawer;
+    this.fillLegend();
+    if (this.chart) this.draw();
   }
 
   setPalette(palette: Palette): void {
@@ -142,7 +150,7 @@ export class FigureView {
   }
 
   private tools(): HTMLElement {
-    const { drawer, scene } = this;
+    const { drawer, scene } = this; // its choices; what is saved is that of later
     const tools = element("div", { class: "tools" });
     for (const choice of drawer.choices) {
       tools.append(
@@ -167,12 +175,12 @@ export class FigureView {
     const name = this.figure.id;
     saved.append(
       button("SVG", { title: "Save as SVG", "data-save": "svg" }, () =>
-        saveSvg(drawer, this.forFile(), this.figure.title, name),
+        saveSvg(this.drawer, this.forFile(), this.figure.title, name),
       ),
       button(
         "PNG",
         { title: "Save as PNG", "data-save": "png" },
-        () => void savePng(drawer, this.forFile(), this.figure.title, name),
+        () => void savePng(this.drawer, this.forFile(), this.figure.title, name),
       ),
     );
     tools.append(saved);

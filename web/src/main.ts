@@ -5,6 +5,7 @@ import { element } from "./dom";
 import { makerOf } from "./drawers";
 import { FigurePlace } from "./figure_place";
 import { filterBar } from "./filter";
+import { LivePage } from "./live";
 import { type StoredReport, storedReport, unpacked } from "./report_data";
 import { sortableTables } from "./tables";
 import { onThemeChange, palette, themeSwitch } from "./theme";
@@ -69,4 +70,6 @@ async function start(): Promise<void> {
   document.documentElement.dataset["report"] = "ready";
 }
 
-void start();
+const live = document.querySelector<HTMLElement>("main#live");
+if (live) new LivePage(live).start();
+else void start();

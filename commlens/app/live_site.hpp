@@ -1,0 +1,47 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "commlens/app/watch.hpp"
+#include "commlens/live/http/http_server.hpp"
+#include "commlens/live/live_metrics.hpp"
+
+namespace commlens {
+
+/// The pages of `serve`: `/` for people, `/events` (server-sent events: `state` after each poll, else the
+/// name of the WatchEvent), `/metrics` (Prometheus, OpenMetrics), `/api/v1/state`, `/api/v1/ranks`,
+/// `/api/v1/ops`,
+/// `/api/v1/alerts`, `/api/v1/hang`, `/healthz`. One thread makes what is shown, the server's thread shows
+/// it.
+class LiveSite final : public HttpHandler {
+ public:
+  LiveSite(MetricsLevel level, std::chrono::milliseconds interval) : level_(level), interval_(interval) {}
+
+  /// After a poll. Returns what open streams are told.
+  SharedText show(const JobView& view, std::span<const WatchEvent> events);
+
+  HttpReply answer(const HttpRequest& request) override;
+
+ private:
+  /// What was made of the last poll.
+  struct Shown {
+    SharedText state;  // JSON, pretty
+    SharedText event;  // the state as an event
+    SharedText prometheus;
+    SharedText openmetrics;
+    std::chrono::steady_clock::time_point at;
+  };
+  Shown shown() const;
+  HttpReply health(const Shown& now) const;
+
+  MetricsLevel level_;
+  std::chrono::milliseconds interval_;
+  mutable std::mutex mutex_;
+  Shown shown_;
+  std::int64_t number_ = 0;  // of events
+};
+
+}  // namespace commlens

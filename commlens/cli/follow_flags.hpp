@@ -1,0 +1,26 @@
+#pragma once
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "commlens/app/watch.hpp"
+#include "commlens/base/result.hpp"
+
+namespace commlens {
+
+/// How a job is followed, by `watch` and `serve`.
+struct FollowFlags {
+  std::string directory;
+  std::string interval = "1s";
+  std::string hang_after;
+  std::string on_alert;
+  bool until_end = false;
+};
+
+/// `more`: what holds for --hang-after of this verb besides.
+void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& more = "");
+
+/// Fails for durations that are none, or out of range.
+Result<WatchRequest> watch_request_of(const FollowFlags& flags);
+
+}  // namespace commlens

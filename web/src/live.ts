@@ -1,0 +1,236 @@
+/** The page of `commlens serve`: what a running job communicates, who is stuck, who is late. */
+import { button, element } from "./dom";
+import { makerOf } from "./drawers";
+import { FigureView } from "./figure_view";
+import { type Alert, History, opName, type OpRow, type RankRow, rankTimes, type State } from "./live_state";
+import { type Connection, follow, type StreamEvent } from "./live_stream";
+import type { Figure } from "./report_data";
+import { onThemeChange, palette, themeSwitch } from "./theme";
+import { axisText } from "./units";
+
+const mostRows = 256;
+const mostLines = 100;
+
+type Cells = (string | number | null)[];
+
+/** A table whose body is made anew. */
+class LiveTable {
+  private readonly body = element("tbody");
+  private readonly more = element("p", { class: "note" });
+
+  constructor(
+    parent: HTMLElement,
+    title: string,
+    headings: string[],
+    private readonly numbersFrom: number,
+  ) {
+    const head = element("tr");
+    for (const [at, heading] of headings.entries())
+      head.append(element("th", at >= numbersFrom ? { class: "number" } : {}, heading));
+    const table = element("table", {}, element("thead", {}, head), this.body);
+    const box = element(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
+      table,
+    );
+    parent.append(element("div", { class: "block" }, element("h3", {}, title), box, this.more));
+  }
+
+  show(rows: { cells: Cells; kind: string }[]): void {
+    const shown = rows.slice(0, mostRows).map(({ cells, kind }) => {
+      const row = element("tr", kind === "" ? {} : { class: kind });
+      for (const [at, cell] of cells.entries())
+        row.append(
+          element(
+            "td",
+            at >= this.numbersFrom ? { class: "number" } : {},
+            cell === null ? "-" : String(cell),
+          ),
+        );
+      return row;
+    });
+    this.body.replaceChildren(...shown);
+    this.more.textContent =
+      rows.length > mostRows ? `${rows.length - mostRows} more rows: /api/v1/state` : "";
+  }
+}
+
+/** A chart whose figure is replaced. */
+class LiveChart {
+  private view: FigureView | null = null;
+  private readonly root: HTMLElement;
+  private readonly block: HTMLElement;
+
+  constructor(parent: HTMLElement, figure: Figure) {
+    this.root = element(
+      "figure",
+      { class: "figure", "data-figure": figure.id },
+      element("figcaption", {}, figure.caption),
+      element("div", { class: "chart", role: "img", "aria-label": figure.title }),
+    );
+    this.block = element("div", { class: "block" }, element("h3", {}, figure.title), this.root);
+    parent.append(this.block);
+    this.show(figure);
+    onThemeChange(() => this.view?.setPalette(palette()));
+  }
+
+  show(figure: Figure): void {
+    const drawer = figure.rows > 0 ? makerOf(figure.kind)!(figure) : null;
+    this.block.hidden = drawer === null;
+    if (!drawer) return;
+    if (this.view) this.view.replace(figure, drawer);
+    else {
+      this.view = new FigureView(this.root, figure, drawer, palette());
+      this.view.drawWhenNear();
+    }
+  }
+}
+
+const time = (ns: number | null): string | null => (ns === null ? null : axisText(ns, "ns"));
+const rate = (bytes: number | null): string | null =>
+  bytes === null ? null : axisText(bytes, "bytes_per_second");
+
+function alertText(alert: Alert): string {
+  const culprits = alert.culprit_ranks.slice(0, 8).join(", ") + (alert.culprit_ranks.length > 8 ? ", …" : "");
+  const who = alert.culprit_ranks.length > 0 ? `: rank ${culprits}` : "";
+  return `${alert.verdict.replaceAll("_", " ")}${who}; ${alert.waiting_ranks} ranks wait, nothing has moved for ${axisText(alert.still_s, "s")}`;
+}
+
+const opCells = (row: OpRow): Cells => [
+  opName(row),
+  row.axis,
+  row.group_size,
+  axisText(row.calls_all_ranks, ""),
+  axisText(row.message_bytes_all_ranks, "bytes"),
+  rate(row.message_bytes_per_s_all_ranks),
+  rate(row.bus_bandwidth_bytes_per_s),
+  time(row.p50_ns),
+  time(row.p99_ns),
+];
+
+const rankCells = (row: RankRow): Cells => [
+  row.state.replaceAll("_", " "),
+  row.op,
+  row.host === null ? null : `${row.host}:${row.pid}`,
+  row.process,
+  row.rank,
+  time(row.open_for_ns),
+  axisText(row.calls, ""),
+  rate(row.message_bytes_per_s_per_rank),
+  row.late_share === null ? null : axisText(row.late_share, "share"),
+];
+
+const kindOf = ({ state }: RankRow): string => (state === "stuck" || state === "dead" ? "bad" : "");
+
+export class LivePage {
+  private readonly history = new History();
+  private readonly alerts = element("div", { class: "verdict bad alerts", role: "alert" });
+  private readonly log = element("ol", { class: "log" });
+  private readonly tokenPlace = element("form", { class: "token" });
+  private readonly ops: LiveTable;
+  private readonly ranks: LiveTable;
+  private readonly charts: { chart: LiveChart; figure: (state: State) => Figure }[] = [];
+  private token = "";
+
+  constructor(private readonly main: HTMLElement) {
+    document.documentElement.classList.add("scripted");
+    document.querySelector("body > header")!.append(themeSwitch());
+    main.append(this.alerts, this.tokenPlace);
+    const charts = element("section");
+    main.append(charts);
+    this.ranks = new LiveTable(
+      main,
+      "Ranks",
+      ["state", "in call", "process", "process is", "rank", "for", "calls", "message rate", "late"],
+      4,
+    );
+    this.ops = new LiveTable(
+      main,
+      "Operations",
+      ["op", "axis", "ranks", "calls", "message bytes", "message rate", "bus bandwidth", "P50", "P99"],
+      2,
+    );
+    const add = (figure: (state: State) => Figure, first: Figure) =>
+      this.charts.push({ chart: new LiveChart(charts, first), figure });
+    add(() => this.history.rates(), this.history.rates());
+    add(() => this.history.steps(), this.history.steps());
+    add(rankTimes, rankTimes({ rank_rows: [] } as unknown as State));
+    main.append(element("div", { class: "block" }, element("h3", {}, "What happened"), this.log));
+    this.makeTokenForm();
+  }
+
+  start(): void {
+    void follow(
+      "events",
+      () => this.token,
+      (event) => this.take(event),
+      (connection) => this.tell(connection),
+    );
+  }
+
+  private makeTokenForm(): void {
+    const field = element("input", { type: "password", autocomplete: "off", "aria-label": "Token" });
+    const use = () => {
+      this.token = field.value;
+    };
+    this.tokenPlace.append("This server wants its token: ", field, button("Use", {}, use));
+    this.tokenPlace.addEventListener("submit", (event) => {
+      event.preventDefault();
+      use();
+    });
+    this.tokenPlace.hidden = true;
+  }
+
+  private tell(connection: Connection): void {
+    this.tokenPlace.hidden = connection !== "token wanted";
+    document.documentElement.dataset["connection"] = connection;
+    if (connection !== "connected")
+      document.querySelector("#subtitle")!.textContent =
+        connection === "waiting" ? "the server does not answer; trying again" : "the token is missing";
+  }
+
+  private take(event: StreamEvent): void {
+    if (event.name === "state") this.show(JSON.parse(event.data) as State);
+    else this.note(event);
+  }
+
+  private note({ name, data }: StreamEvent): void {
+    const { alert, rank, host, at_unix_ns } = JSON.parse(data) as {
+      alert?: Alert;
+      rank?: number;
+      host?: string;
+      at_unix_ns: number;
+    };
+    const what = alert
+      ? `: ${alertText(alert)}`
+      : rank === undefined
+        ? ""
+        : ` ${rank}${host ? ` on ${host}` : ""}`;
+    const at = new Date(at_unix_ns / 1e6).toLocaleTimeString();
+    this.log.prepend(element("li", {}, `${at} ${name.replaceAll("_", " ")}${what}`));
+    while (this.log.children.length > mostLines) this.log.lastChild!.remove();
+  }
+
+  private show(state: State): void {
+    this.history.add(state, performance.now());
+    document.title = `${state.alerts.length > 0 ? "! " : ""}${state.trace} · commlens`;
+    document.querySelector("#job")!.textContent = state.trace;
+    const step = state.step_median_s === null ? "" : `, ${axisText(state.step_median_s, "s")} each`;
+    const lost = state.lost.reduce((sum, { calls_all_ranks }) => sum + calls_all_ranks, 0);
+    document.querySelector("#subtitle")!.textContent = [
+      state.job,
+      `${state.rank_rows.length} ranks`,
+      ...(state.iteration === null ? [] : [`iteration ${state.iteration}${step}`]),
+      `${axisText(state.calls_all_ranks, "")} calls`,
+      axisText(state.totals.message_bytes_all_ranks, "bytes"),
+      ...(lost > 0 ? [`${axisText(lost, "")} calls lost`] : []),
+    ].join(" · ");
+    this.alerts.hidden = state.alerts.length === 0;
+    this.alerts.replaceChildren(...state.alerts.map((alert) => element("p", {}, alertText(alert))));
+    for (const { chart, figure } of this.charts) chart.show(figure(state));
+    this.ranks.show(state.rank_rows.map((row) => ({ cells: rankCells(row), kind: kindOf(row) })));
+    this.ops.show(state.rows.map((row) => ({ cells: opCells(row), kind: "" })));
+    document.documentElement.dataset["report"] = "ready";
+    this.main.dataset["polls"] = String(Number(this.main.dataset["polls"] ?? "0") + 1);
+  }
+}

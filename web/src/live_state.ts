@@ -1,0 +1,199 @@
+/** What `/events` tells of a job (docs/output.md, commlens.watch/1), and what the charts keep of it. */
+import type { Column, Figure } from "./report_data";
+
+export interface OpRow {
+  op: string;
+  name: string | null;
+  axis: string;
+  group_size: number;
+  calls_all_ranks: number;
+  message_bytes_all_ranks: number;
+  message_bytes_per_s_all_ranks: number | null;
+  bus_bandwidth_bytes_per_s: number | null;
+  p50_ns: number | null;
+  p99_ns: number | null;
+}
+
+export interface RankRow {
+  rank: number;
+  state: string;
+  op: string | null;
+  open_for_ns: number | null;
+  message_bytes_per_s_per_rank: number | null;
+  late_share: number | null;
+  calls: number;
+  between_calls_ns: number;
+  in_calls_ns: number;
+  host: string | null;
+  pid: number | null;
+  process: string;
+}
+
+export interface Alert {
+  id: string;
+  verdict: string;
+  culprit_ranks: number[];
+  waiting_ranks: number;
+  still_s: number;
+}
+
+export interface State {
+  trace: string;
+  job_id: string;
+  job: string;
+  generation: number;
+  iteration: number | null;
+  step_s: number | null;
+  step_median_s: number | null;
+  calls_all_ranks: number;
+  totals: { message_bytes_all_ranks: number };
+  alerts: Alert[];
+  rows: OpRow[];
+  rank_rows: RankRow[];
+  lost: { reason: string; calls_all_ranks: number }[];
+}
+
+export const opName = (row: OpRow): string => (row.op === "other" && row.name ? row.name : row.op);
+
+const numbers = (name: string, title: string, unit: string, values: number[]): Column => ({
+  name,
+  title,
+  unit,
+  values: Float64Array.from(values),
+});
+
+function texts(name: string, title: string, values: string[]): Column {
+  const dictionary = [...new Set(values)];
+  const at = new Map(dictionary.map((text, index) => [text, index]));
+  return { name, title, unit: "", values: Uint32Array.from(values, (text) => at.get(text)!), dictionary };
+}
+
+interface Moment {
+  at: number;
+  bytes: Map<string, number>;
+  step: number | null;
+}
+
+const mostMoments = 600;
+const mostSeries = 7;
+
+/** The last minutes of a job. */
+export class History {
+  private moments: Moment[] = [];
+  private generation = -1;
+
+  add(state: State, at: number): void {
+    if (state.generation !== this.generation) this.moments = [];
+    this.generation = state.generation;
+    const bytes = new Map<string, number>();
+    for (const row of state.rows) {
+      const key = `${opName(row)} ${row.axis}`;
+      bytes.set(key, (bytes.get(key) ?? 0) + (row.message_bytes_per_s_all_ranks ?? 0));
+    }
+    this.moments.push({ at, bytes, step: state.step_s });
+    if (this.moments.length > mostMoments) this.moments.shift();
+  }
+
+  private get seconds(): number[] {
+    const last = this.moments[this.moments.length - 1]?.at ?? 0;
+    return this.moments.map(({ at }) => (at - last) / 1000);
+  }
+
+  /** The ops that sent most in this time by name; all others together. */
+  rates(): Figure {
+    const sums = new Map<string, number>();
+    for (const { bytes } of this.moments)
+      for (const [op, rate] of bytes) sums.set(op, (sums.get(op) ?? 0) + rate);
+    const named = [...sums].sort((a, b) => b[1] - a[1]).slice(0, mostSeries);
+    const names = new Set(named.map(([op]) => op));
+    const seconds: number[] = [];
+    const rates: number[] = [];
+    const ops: string[] = [];
+    this.moments.forEach(({ bytes }, at) => {
+      let others = 0;
+      for (const [op, rate] of bytes) if (!names.has(op)) others += rate;
+      const parts = [...names].map((op): [string, number] => [op, bytes.get(op) ?? 0]);
+      if (sums.size > names.size) parts.push(["others", others]);
+      for (const [op, rate] of parts) {
+        seconds.push(this.seconds[at]!);
+        rates.push(rate);
+        ops.push(op);
+      }
+    });
+    return {
+      id: "rates",
+      kind: "lines",
+      title: "Message bytes a second",
+      caption: "Of all ranks together, by op and axis; the last ten seconds are averaged.",
+      options: { x: "s", y: "rate", series: "op" },
+      columns: [
+        numbers("s", "time before now", "s", seconds),
+        numbers("rate", "message bytes a second", "bytes_per_second", rates),
+        texts("op", "op", ops),
+      ],
+      rows: seconds.length,
+    };
+  }
+
+  steps(): Figure {
+    const with_step = this.moments
+      .map(({ step }, at) => ({ step, s: this.seconds[at]! }))
+      .filter(({ step }) => step);
+    return {
+      id: "steps",
+      kind: "lines",
+      title: "Length of an iteration",
+      caption: "By the marks of the program, of the rank that leads.",
+      options: { x: "s", y: "step" },
+      columns: [
+        numbers(
+          "s",
+          "time before now",
+          "s",
+          with_step.map(({ s }) => s),
+        ),
+        numbers(
+          "step",
+          "length of an iteration",
+          "s",
+          with_step.map(({ step }) => step!),
+        ),
+      ],
+      rows: with_step.length,
+    };
+  }
+}
+
+const mostRanks = 64;
+
+/** Where the time of the ranks goes; a rank that others wait for has most between its calls. */
+export function rankTimes(state: State): Figure {
+  const rows = state.rank_rows.slice(0, mostRanks);
+  return {
+    id: "ranks",
+    kind: "bars",
+    title: "Time of each rank",
+    caption: "In calls, which waiting is part of, and between them, which is a rank's own work.",
+    options: { category: "rank", value: "between", parts: ["between", "in"], stacked: true },
+    columns: [
+      texts(
+        "rank",
+        "rank",
+        rows.map(({ rank }) => `rank ${rank}`),
+      ),
+      numbers(
+        "between",
+        "between calls",
+        "ns",
+        rows.map((row) => row.between_calls_ns),
+      ),
+      numbers(
+        "in",
+        "in calls",
+        "ns",
+        rows.map((row) => row.in_calls_ns),
+      ),
+    ],
+    rows: rows.length,
+  };
+}
