@@ -284,6 +284,17 @@ TEST_F(Follower, FiresWhenNothingHasMovedForLongEnough) {
   EXPECT_EQ(follower.view().alerts_fired, 1);
 }
 
+TEST_F(Follower, FiresSoonerWhereCallsDiffer) {
+  FollowedRanks job(path_);
+  FolderFollower follower(path_, {.hang_after = seconds(20)});
+  job.enter(0, 8);
+  job.enter(1, 9);
+  EXPECT_TRUE(poll(follower, 0).alerts.empty());
+  EXPECT_TRUE(poll(follower, 1).alerts.empty());
+  ASSERT_EQ(poll(follower, 2).alerts.size(), 1U);  // a tenth of 20
+  EXPECT_EQ(follower.view().alerts[0].verdict, HangVerdict::mismatch);
+}
+
 TEST_F(Follower, WaitsLongerWhereTheJobHasPausedBefore) {
   FollowedRanks job(path_);
   FolderFollower follower(path_);
