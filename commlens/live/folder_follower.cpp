@@ -183,13 +183,19 @@ bool FolderFollower::State::is_final(const RankFollower& rank, std::size_t row) 
 bool FolderFollower::State::poll_ranks(const PollTime& time) {
   job->tally.set_second(std::chrono::floor<std::chrono::seconds>(time.steady).count());
   for (std::size_t row = 0; row < ranks.size(); ++row) {
-    RankFollower& rank = *ranks[row];
-    if (!rank.poll(time.steady, is_final(rank, row))) {
+    if (!ranks[row]->look(time.steady, is_final(*ranks[row], row))) {
       return false;
     }
-    steps.add(row, rank.take_steps());
   }
-  job->late.mark();
+  bool is_more = true;
+  while (is_more) {
+    is_more = false;
+    for (std::size_t row = 0; row < ranks.size(); ++row) {
+      is_more = ranks[row]->read_some(time.steady) || is_more;
+      steps.add(row, ranks[row]->take_steps());
+    }
+    job->late.mark();
+  }
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,7 +53,11 @@ class FollowedRanks {
                            .tag = {}});
   }
   void call(std::int64_t of, std::int64_t elements = 8) { rank(of).finish(enter(of, elements)); }
-  void close() { recorders_.clear(); }
+  void close() {
+    for (std::unique_ptr<Recorder>& recorder : recorders_) {
+      recorder.reset();
+    }
+  }
 
  private:
   std::vector<Rank> members() const {
@@ -284,6 +289,17 @@ TEST_F(Follower, FiresWhenNothingHasMovedForLongEnough) {
   EXPECT_EQ(follower.view().alerts_fired, 1);
 }
 
+TEST_F(Follower, FiresSoonerWhereCallsDiffer) {
+  FollowedRanks job(path_);
+  FolderFollower follower(path_, {.hang_after = seconds(20)});
+  job.enter(0, 8);
+  job.enter(1, 9);
+  EXPECT_TRUE(poll(follower, 0).alerts.empty());
+  EXPECT_TRUE(poll(follower, 1).alerts.empty());
+  ASSERT_EQ(poll(follower, 2).alerts.size(), 1U);  // a tenth of 20
+  EXPECT_EQ(follower.view().alerts[0].verdict, HangVerdict::mismatch);
+}
+
 TEST_F(Follower, WaitsLongerWhereTheJobHasPausedBefore) {
   FollowedRanks job(path_);
   FolderFollower follower(path_);
@@ -370,10 +386,15 @@ TEST(FollowerOfLostPages, InventsNoCall) {
   constexpr std::size_t page = 4096;
   std::mt19937_64 random(20261127);
   std::int64_t fewer = 0;
+  std::set<std::size_t> damaged;
+  for (std::size_t file = 0; file < names.size(); ++file) {
+    damaged.insert(file);
+  }
   for (int done = 0; done < losses;) {
-    for (std::size_t file = 0; file < names.size(); ++file) {
+    for (const std::size_t file : damaged) {
       std::ofstream(scratch / "damaged" / names[file], std::ios::binary) << contents[file];
     }
+    damaged.clear();
     for (std::uint64_t pages = 1 + random() % 6; pages > 0; --pages, ++done) {
       const std::size_t file = random() % names.size();
       std::fstream out(scratch / "damaged" / names[file], std::ios::binary | std::ios::in | std::ios::out);
@@ -381,6 +402,7 @@ TEST(FollowerOfLostPages, InventsNoCall) {
       if (names[file] == "manifest.json" || begin >= contents[file].size()) {
         continue;
       }
+      damaged.insert(file);
       out.seekp(static_cast<std::streamoff>(begin));
       const std::string zeros(std::min(page, contents[file].size() - begin), '\0');
       out << zeros;

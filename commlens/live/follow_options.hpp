@@ -12,6 +12,8 @@ struct FollowOptions {
   static constexpr std::chrono::seconds k_least_hang{30};
   static constexpr std::int64_t k_pauses = 10;
   static constexpr std::chrono::seconds k_most_hang{300};
+  /// So many times sooner where it is beyond doubt: a mismatch, or culprits whose processes are gone.
+  static constexpr std::int64_t k_sooner = 10;
   /// One poll is all there will be: what is not there yet is counted as lost, as `summary` does, and who
   /// waits for whom is taken as it is.
   bool is_single = false;

@@ -21,15 +21,24 @@ std::optional<std::chrono::nanoseconds> still_since(const LiveHang& hang,
   return since;
 }
 
+/// Different calls as the same one do not become equal, and a process that is gone does not come back:
+/// libraries end such jobs, often within seconds.
+bool is_beyond_doubt(const LiveHang& hang) {
+  const std::vector<HangCulprit>& culprits = hang.finding.culprits;
+  const auto is_gone = [&](const HangCulprit& culprit) {
+    return hang.processes[culprit.rank] == ProcessState::gone;
+  };
+  return hang.finding.verdict == HangVerdict::mismatch ||
+         (!culprits.empty() && std::all_of(culprits.begin(), culprits.end(), is_gone));
+}
+
 }  // namespace
 
 std::chrono::nanoseconds HangWatch::limit() const {
-  if (options_.hang_after) {
-    return *options_.hang_after;
-  }
   using Time = std::chrono::nanoseconds;
-  return std::clamp<Time>(FollowOptions::k_pauses * longest_pause_, FollowOptions::k_least_hang,
-                          FollowOptions::k_most_hang);
+  const Time usual = std::clamp<Time>(FollowOptions::k_pauses * longest_pause_, FollowOptions::k_least_hang,
+                                      FollowOptions::k_most_hang);
+  return options_.hang_after.value_or(usual);
 }
 
 void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>& moved,
@@ -44,7 +53,7 @@ void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>
   }
   still_for_ = hang.still_for;
   is_running_ = is_running;
-  hang.limit = limit();
+  hang.limit = is_beyond_doubt(hang) ? limit() / FollowOptions::k_sooner : limit();
   const bool is_dead = options_.is_single && !is_running;
   hang.is_confirmed = waits && (is_dead || (is_running && hang.still_for >= hang.limit));
 }

@@ -31,7 +31,8 @@ StatedCall stated(OpId op, const StreamRecord& record) {
 RankFollower::RankFollower(FollowedJob& job, std::size_t row, StreamEntry entry)
     : job_(&job), row_(row), rank_(entry.ranks.first), stream_(entry), tables_(entry.tables, job.tables) {}
 
-bool RankFollower::poll(std::chrono::nanoseconds now, bool is_final) {
+bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
+  can_read_ = false;
   if (!error_.empty()) {
     return true;
   }
@@ -61,27 +62,23 @@ bool RankFollower::poll(std::chrono::nanoseconds now, bool is_final) {
     moved_ = now;
   }
   read_open(now);
-  const bool is_up = read_new(now);
-  is_caught_up_ = is_caught_up_ || is_up;
+  can_read_ = true;
   return true;
 }
 
-/// False when a record has to wait.
-bool RankFollower::read_new(std::chrono::nanoseconds now) {
-  while (true) {
+/// Whether there is more to read now.
+bool RankFollower::read_some(std::chrono::nanoseconds now) {
+  for (std::size_t block = 0; can_read_ && block < k_blocks_a_turn; ++block) {
     const std::span<const StreamRecord> records = stream_.next(job_->block);
     std::size_t taken = 0;
     while (taken < records.size() && take(stream_.cursor() + taken, records[taken], now)) {
       ++taken;
     }
     stream_.take(taken);
-    if (taken < records.size()) {
-      return false;
-    }
-    if (records.empty()) {
-      return true;
-    }
+    is_caught_up_ = is_caught_up_ || records.empty();
+    can_read_ = taken == records.size() && !records.empty();
   }
+  return can_read_;
 }
 
 bool RankFollower::has_waited(std::chrono::nanoseconds now) {

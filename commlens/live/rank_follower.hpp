@@ -41,9 +41,12 @@ class RankFollower {
  public:
   RankFollower(FollowedJob& job, std::size_t row, StreamEntry entry);
 
-  /// Reads what is new at `now`, by the follower's stopwatch. `is_final`: what is not there will not come.
-  /// False: another recording is in the place of this one.
-  bool poll(std::chrono::nanoseconds now, bool is_final);
+  /// Looks at `now`, by the follower's stopwatch, what has become of its files and of the calls under way.
+  /// `is_final`: what is not there will not come. False: another recording is in the place of this one.
+  bool look(std::chrono::nanoseconds now, bool is_final);
+  /// Reads some of what was there at the last look; true: there is more. Ranks take turns, so that the calls
+  /// of one do not have to be held for those of another.
+  bool read_some(std::chrono::nanoseconds now);
   void set_entry(const StreamEntry& entry) { stream_.set_entry(entry); }
 
   bool is_there() const { return is_there_; }
@@ -91,7 +94,7 @@ class RankFollower {
     Bytes wire;
   };
 
-  bool read_new(std::chrono::nanoseconds now);
+  static constexpr std::size_t k_blocks_a_turn = 16;
   void read_open(std::chrono::nanoseconds now);
   bool take(std::uint64_t slot, const StreamRecord& record, std::chrono::nanoseconds now);
   const Facts* facts_of(std::uint32_t number);
@@ -118,6 +121,7 @@ class RankFollower {
   std::set<CommunicatorId> nameless_;  // whose members will not be known
   std::int64_t unfollowed_ = 0;
   bool is_there_ = false;
+  bool can_read_ = false;  // more of what was there at the last look
   bool is_final_ = false;
   bool is_caught_up_ = false;  // what is read from now on happened lately
   std::string error_;

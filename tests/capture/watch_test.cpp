@@ -102,7 +102,7 @@ using RowKey = std::tuple<std::string, std::string, std::string, std::int64_t>;
 /// Calls, message bytes and wire bytes by row.
 std::map<RowKey, Json> sums_by_row(const Json& result) {
   std::map<RowKey, Json> sums;
-  for (const Json& row : result.at("rows")) {
+  for (const Json& row : result.at(result.contains("rows") ? "rows" : "ops")) {
     const RowKey key(row.at("op"), row.value("name", ""), row.at("axis"), row.at("group_size"));
     sums[key] = {row.at("calls_all_ranks"), row.at("message_bytes_all_ranks"),
                  row.at("wire_bytes_all_ranks")};
