@@ -133,7 +133,7 @@ export class LivePage {
   private token = "";
 
   constructor(private readonly main: HTMLElement) {
-    document.documentElement.classList.add("scripted");
+    document.documentElement.classList.add("scripted", "live");
     document.querySelector("body > header")!.append(themeSwitch());
     main.append(this.alerts, this.tokenPlace);
     const charts = element("section");
