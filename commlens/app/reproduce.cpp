@@ -62,10 +62,10 @@ void make_directories(const fs::path& directory) {
 
 Table takeaways_table(study::Study& made) {
   Table table(columns({Column{.key = "name", .in_text = false}, "verdict", Column{"what", "claim"},
-                       Column{"value", "found"}, Column{.key = "expected", .in_text = false}, "evidence"}));
+                       Column{"value", "found"}, "expected", "why", "evidence"}));
   for (const study::Takeaway& takeaway : study::checked_takeaways(made)) {
     table.add({takeaway.id, name_of(takeaway.verdict), takeaway.claim, takeaway.found, takeaway.expected,
-               name_of(takeaway.series.evidence)});
+               takeaway.why, name_of(takeaway.series.evidence)});
   }
   return table;
 }
@@ -236,7 +236,7 @@ std::string short_evidence(const std::string& evidence) {
   return evidence == name_of(study::Evidence::recorded_framework) ? "real framework" : evidence;
 }
 
-/// Each claim of the paper with the checks of it.
+/// Each claim of the paper with what is expected, the checks of it, and why one is open.
 std::string takeaways_text(const Table& takeaways, const TextStyle& style) {
   const auto texts_of = [](const Table& table, const char* key) {
     std::vector<std::string> texts;
@@ -257,9 +257,16 @@ std::string takeaways_text(const Table& takeaways, const TextStyle& style) {
     const std::vector<std::string> verdicts = texts_of(checks, "verdict");
     const std::vector<std::string> found = texts_of(checks, "value");
     const std::vector<std::string> evidence = texts_of(checks, "evidence");
+    const std::vector<std::string> why = texts_of(checks, "why");
+    std::string expected;
     for (std::size_t at = 0; at < found.size(); ++at) {
+      if (expected != texts_of(checks, "expected")[at]) {
+        expected = texts_of(checks, "expected")[at];
+        text += fmt::format("  expected: {}\n", expected);
+      }
       text += fmt::format("  {}  {}{}  {}\n", verdicts[at], found[at],
                           std::string(width - display_width(found[at]), ' '), short_evidence(evidence[at]));
+      text += why[at].empty() ? "" : fmt::format("        {}\n", why[at]);
     }
   }
   return text;

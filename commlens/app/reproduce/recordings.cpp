@@ -1,5 +1,7 @@
 #include "commlens/app/reproduce/recordings.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "commlens/app/free_memory.hpp"
@@ -171,7 +173,7 @@ Result<void> check_room(const Training& training) {
 Result<Recording> recorded(const Training& training, const std::string& where,
                            const std::function<bool()>& stop_requested) {
   Recording recording{
-      training.name, training.title, command_of(training), {}, {}, training.iterations, 0, 0, 0, 0};
+      training.name, training.title, command_of(training), {}, {}, training.iterations};
   TrainRequest request;
   request.config = {training.model};
   request.overrides = training.overrides;
@@ -186,7 +188,10 @@ Result<Recording> recorded(const Training& training, const std::string& where,
           return failure("stopped");
         }
         for (std::size_t at = 1; at < result.iterations.size(); ++at) {
-          recording.seconds += std::chrono::duration<double>(result.iterations[at].time).count();
+          const double seconds = std::chrono::duration<double>(result.iterations[at].time).count();
+          recording.seconds += seconds;
+          recording.fastest_s = at == 1 ? seconds : std::min(recording.fastest_s, seconds);
+          recording.slowest_s = std::max(recording.slowest_s, seconds);
         }
         recording.seconds /= static_cast<double>(result.iterations.size() - 1);
         recording.flops_per_s = iteration_flops_per_rank(recording.job).value / recording.seconds;
