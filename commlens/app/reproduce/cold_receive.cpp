@@ -134,8 +134,8 @@ std::optional<ColdSlowdowns> connecting_slowdowns(const ColdStages& stages) {
         pair.later.moving->count() <= 0) {
       continue;
     }
-    const double slowdown = static_cast<double>(pair.first.moving->count()) /
-                            static_cast<double>(pair.later.moving->count());
+    const double slowdown =
+        static_cast<double>(pair.first.moving->count()) / static_cast<double>(pair.later.moving->count());
     slowdowns.least = slowdowns.pairs == 0 ? slowdown : std::min(slowdowns.least, slowdown);
     slowdowns.most = std::max(slowdowns.most, slowdown);
     slowdowns.mean += slowdown;

@@ -39,9 +39,7 @@ Series framework_series(const Plan& plan, const Contender& contender) {
   Series series{contender.name, Evidence::exact,
                 fmt::format("every call by the rules of {}: `{}`", plan.tables.provenance.framework,
                             contender.asked.command())};
-  for (const std::string& reason : plan.unverified) {
-    series.provenance += fmt::format("; not measured: {}", reason);
-  }
+  series.unmeasured = plan.unverified;
   return series;
 }
 

@@ -65,10 +65,7 @@ ItemResult rows_item(const Sheet& sheet, int number, const char* column,
   Item item{whole_of(sheet, caption_of(number), plain_table()), {}};
   item.whole.columns = shown_columns(chosen, plain_table().hidden);
   const std::vector<std::string> series = values_of(chosen, "series");
-  std::erase_if(item.whole.notes, [&](const std::string& note) {
-    return std::ranges::none_of(series,
-                                [&](const std::string& name) { return note.starts_with(name + ": "); });
-  });
+  item.whole.notes = sheet.notes(&series);
   return item;
 }
 

@@ -172,8 +172,7 @@ Result<void> check_room(const Training& training) {
 
 Result<Recording> recorded(const Training& training, const std::string& where,
                            const std::function<bool()>& stop_requested) {
-  Recording recording{
-      training.name, training.title, command_of(training), {}, {}, training.iterations};
+  Recording recording{training.name, training.title, command_of(training), {}, {}, training.iterations};
   TrainRequest request;
   request.config = {training.model};
   request.overrides = training.overrides;

@@ -27,7 +27,7 @@ struct Recording {
   double seconds = 0;            // of an iteration after the first, the mean
   double fastest_s = 0;          // of these
   double slowest_s = 0;
-  double flops_per_s = 0;        // of a rank
+  double flops_per_s = 0;  // of a rank
 };
 
 /// A training that is to be made.

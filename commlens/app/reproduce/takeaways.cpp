@@ -22,8 +22,7 @@ constexpr double k_hundred = 100;
 constexpr std::int64_t k_study_ranks = 16;
 constexpr double k_least_slowdown = 1.5;  // of a cold receive
 constexpr const char* k_cold_claim = "the first receive of a pair is slow";
-constexpr const char* k_cold_expected =
-    "once sent, 1.5 times later ones or more where it makes a connection";
+constexpr const char* k_cold_expected = "once sent, 1.5 times later ones or more where it makes a connection";
 
 Verdict verdict_of(bool holds) { return holds ? Verdict::pass : Verdict::fail; }
 
@@ -197,7 +196,8 @@ void add_lengths_of(std::vector<Takeaway>& all, Study& study) {
 }
 
 /// Two tensor ranks against two stages: how much faster they are.
-Takeaway tensor_takeaway(const std::string& id, const std::string& of, const Range& ratio, const Series& series) {
+Takeaway tensor_takeaway(const std::string& id, const std::string& of, const Range& ratio,
+                         const Series& series) {
   constexpr double most = 2.2;
   Takeaway takeaway{id,
                     "two tensor ranks are faster than two pipeline stages",
@@ -221,9 +221,9 @@ void add_throughput_of(std::vector<Takeaway>& all, Study& study) {
   if (split && piped) {
     const Estimate& fast = split->simulation.seconds;
     const Estimate& slow = piped->simulation.seconds;
-    all.push_back(tensor_takeaway(
-        "tensor-throughput", "1.3B, s = 2,048",
-        {slow.value / fast.value, slow.low / fast.high, slow.high / fast.low}, simulated_series(*split)));
+    all.push_back(tensor_takeaway("tensor-throughput", "1.3B, s = 2,048",
+                                  {slow.value / fast.value, slow.low / fast.high, slow.high / fast.low},
+                                  simulated_series(*split)));
   }
   const Recording* const here_split = study.recording("length-2048-tp");
   const Recording* const here_piped = study.recording("length-2048-pp");
@@ -302,9 +302,8 @@ Takeaway cold_takeaway(const ColdStages& stages) {
                                        : "threads have no connections to make";
     return takeaway;
   }
-  takeaway.found =
-      fmt::format("{}: {:.1f} times ({:.1f} to {:.1f}, {} pairs)", stages.setting, made->mean, made->least,
-                  made->most, made->pairs);
+  takeaway.found = fmt::format("{}: {:.1f} times ({:.1f} to {:.1f}, {} pairs)", stages.setting, made->mean,
+                               made->least, made->most, made->pairs);
   takeaway.verdict = decided({made->mean, made->least, made->most}, k_least_slowdown,
                              std::numeric_limits<double>::infinity());
   if (takeaway.verdict == Verdict::open) {
@@ -341,11 +340,14 @@ ItemResult takeaways(Study& study) {
       {}};
   item.whole.notes.emplace_back(
       "A first receive waits until the stage before has ended its first iteration's work, and until the "
-      "connection is made where that happens with the first message. \"Once sent\" leaves out the wait for the "
-      "sender. Threads of one process have no connections, and over shared memory Open MPI says of none that a "
+      "connection is made where that happens with the first message. \"Once sent\" leaves out the wait for "
+      "the "
+      "sender. Threads of one process have no connections, and over shared memory Open MPI says of none that "
+      "a "
       "message made it: their numbers are shown and decide nothing.");
   item.whole.notes.emplace_back(
-      "A simulated ratio passes or fails where the 90 % intervals of both times leave no doubt, a recorded one "
+      "A simulated ratio passes or fails where the 90 % intervals of both times leave no doubt, a recorded "
+      "one "
       "where every iteration of one is faster than every iteration of the other.");
   return item;
 }
