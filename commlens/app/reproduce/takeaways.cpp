@@ -251,7 +251,8 @@ void add_cold_receive(std::vector<Takeaway>& all, Study& study) {
          k_cold_expected,
          "no training was recorded",
          Verdict::open,
-         {"commlens", Evidence::recorded_here, "nothing: --no-train leaves four pipeline stages out"}});
+         {"commlens", Evidence::recorded_here, "nothing: --no-train leaves four pipeline stages out"},
+         "four pipeline stages are trained without --no-train"});
   }
 }
 
