@@ -33,15 +33,17 @@ test("a table that is wider than its box says how many columns are outside, and 
   const { page, close } = await opened(browser, file, { viewport: { width: 390, height: 740 } });
   const figure = await shown(page, "timeline");
   await figure.locator("details.table > summary").click();
-  const hint = figure.locator(".more");
   await page.waitForFunction(() =>
     /^\d+ more columns? →/.test(document.querySelector('figure[data-figure="timeline"] .more').textContent),
   );
+  assert.match(await figure.locator(".more").last().textContent(), /^\d+ more rows ↓$/);
   const shades = await figure.locator(".scroll").evaluate((box) => getComputedStyle(box).backgroundImage);
   assert.equal(shades.match(/linear-gradient/g).length, 4);
   await figure.locator(".scroll").evaluate((box) => box.scrollTo(box.scrollWidth, box.scrollHeight));
-  await page.waitForFunction(() => document.querySelector('figure[data-figure="timeline"] .more').hidden);
-  assert.ok(await hint.isHidden());
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll('figure[data-figure="timeline"] .more')].every((hint) => hint.hidden),
+  );
+  for (const hint of await figure.locator(".more").all()) assert.ok(await hint.isHidden());
   await close();
 });
 
@@ -50,7 +52,7 @@ test("a table that fits says nothing", async () => {
   const figure = await shown(page, "breakdown");
   await figure.locator("details.table > summary").click();
   await frame(page);
-  assert.ok(await figure.locator(".more").isHidden());
+  for (const hint of await figure.locator(".more").all()) assert.ok(await hint.isHidden());
   await close();
 });
 

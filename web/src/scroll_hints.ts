@@ -1,13 +1,16 @@
-/** What of a table is outside its box, said below it. */
+/** What of a table is outside its box: columns, said above it, and rows, said below it. */
 import { element } from "./dom";
-
-const plural = (count: number, what: string): string => `${count} more ${what}${count === 1 ? "" : "s"}`;
 
 function hinted(box: HTMLElement): void {
   const table = box.querySelector("table");
   if (!table) return;
-  const hint = element("p", { class: "more", "aria-hidden": "true" });
-  box.after(hint);
+  const [beside, below] = [1, 2].map(() => element("p", { class: "more", "aria-hidden": "true" }));
+  box.before(beside!);
+  box.after(below!);
+  const say = (hint: HTMLElement, count: number, what: string) => {
+    hint.textContent = count === 0 ? "" : `${count} more ${count === 1 ? what.replace("s ", " ") : what}`;
+    hint.hidden = count === 0;
+  };
   const update = () => {
     const { right, bottom } = box.getBoundingClientRect();
     const cells = [...(table.tHead?.rows[0]?.cells ?? [])];
@@ -15,12 +18,8 @@ function hinted(box: HTMLElement): void {
     const rows = [...(table.tBodies[0]?.rows ?? [])].filter(
       (row) => row.getBoundingClientRect().bottom > bottom + 1,
     ).length;
-    const words = [
-      columns > 0 ? `${plural(columns, "column")} →` : "",
-      rows > 0 ? `${plural(rows, "row")} ↓` : "",
-    ];
-    hint.textContent = words.filter(Boolean).join("   ");
-    hint.hidden = hint.textContent === "";
+    say(beside!, columns, "columns →");
+    say(below!, rows, "rows ↓");
   };
   box.addEventListener("scroll", () => requestAnimationFrame(update), { passive: true });
   new ResizeObserver(update).observe(box);

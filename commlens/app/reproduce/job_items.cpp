@@ -227,7 +227,8 @@ Drawing job_table() {
 Drawing iteration_table() {
   return {FigureKind::table,
           {},
-          {"panel", "bar", "part", "exposed_s", "part_share", "series", "evidence", "provenance"}};
+          {"panel", "model", "framework", "part", "exposed_s", "part_share", "fits", "series", "evidence",
+           "provenance"}};
 }
 
 Drawing calls_drawing() {
