@@ -412,7 +412,7 @@ TEST_F(Paper, FrameworksOfTodayStandBesideThoseOf2024) {
 TEST_F(Paper, TakeawaysFitANarrowTerminal) {
   std::istringstream text(rendered(shared_pages().result, Format::table));
   int checks = 0;
-  for (std::string line; std::getline(text, line) && !line.ends_with("checks pass");) {
+  for (std::string line; std::getline(text, line) && line.find("checks pass") == std::string::npos;) {
     EXPECT_LE(display_width(line), 80U) << line;
     checks +=
         line.starts_with("  PASS  ") || line.starts_with("  FAIL  ") || line.starts_with("  open  ") ? 1 : 0;

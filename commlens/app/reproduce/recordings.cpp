@@ -61,7 +61,7 @@ void add_lengths(std::vector<Training>& trainings, std::int64_t layers, std::int
     overrides.heads = 2;  // the scores of every head are kept, the square of the sequence
     constexpr double longest = 4096;
     const double part = static_cast<double>(sequence) / longest;
-    const double expected = 0.3 + 4 * part * part * static_cast<double>(layers) / 2;
+    const double expected = 1.2 + 37 * part * part * static_cast<double>(layers) / 2;
     for (const int zero : {0, 3}) {
       Training training = data_training(zero, overrides, "19M", expected);
       training.overrides.dp = 2;
@@ -103,7 +103,7 @@ void add_model_trainings(std::vector<Training>& trainings) {
 std::vector<Training> quick_trainings() {
   std::vector<Training> trainings;
   for (const int zero : {0, 1, 2, 3}) {
-    trainings.push_back(data_training(zero, narrow_19m(64), "19M", 1));
+    trainings.push_back(data_training(zero, narrow_19m(64), "19M", 1.5));
   }
   add_model_trainings(trainings);
   add_lengths(trainings, 2, 64);

@@ -303,8 +303,8 @@ Takeaway cold_takeaway(const ColdStages& stages) {
                                        : "threads have no connections to make";
     return takeaway;
   }
-  takeaway.found = fmt::format("{}: {:.1f} times ({:.1f} to {:.1f}, {} pairs)", stages.setting, made->mean,
-                               made->least, made->most, made->pairs);
+  takeaway.found = fmt::format("{}: {:.1f} times ({:.1f} to {:.1f}, {} pair{})", stages.setting, made->mean,
+                               made->least, made->most, made->pairs, made->pairs == 1 ? "" : "s");
   takeaway.verdict = decided({made->mean, made->least, made->most}, k_least_slowdown,
                              std::numeric_limits<double>::infinity());
   if (takeaway.verdict == Verdict::open) {
