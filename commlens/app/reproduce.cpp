@@ -193,6 +193,7 @@ class Reproduction {
           })
           .map_error([&](const Error& error) {
             result_.not_recorded.push_back(fmt::format("{}: {}", training.name, error.message));
+            study_.lacks_training(result_.not_recorded.back());
           });
       task.add(steps_of(training.expected_s));
     }

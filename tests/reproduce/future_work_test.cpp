@@ -174,6 +174,26 @@ TEST_F(FutureWork, ContextsAreAsTheClosedForms) {
   }
 }
 
+TEST_F(FutureWork, NotesNameEveryRuleWhereAFrameworkDeparts) {
+  for (const char* const id : {"ep", "cp", "hsdp"}) {
+    std::string notes;
+    for (const Json& note : shared_pages().figure(id).at("notes")) {
+      notes += note.get<std::string>() + "\n";
+    }
+    for (const Fields& row : rows(id, {{"part", "not the closed form"}})) {
+      EXPECT_NE(notes.find(row.at("rule")), std::string::npos) << id << ": " << row.at("rule");
+      EXPECT_NE(notes.find(row.at("framework")), std::string::npos) << id << ": " << row.at("framework");
+      EXPECT_FALSE(row.at("source").empty()) << id << ": " << row.at("rule");
+    }
+  }
+  // Eight ranks: 7/8 of 16 (keys and values of 32 heads) and 32 parts (fp32 gradients) of 256 MiB.
+  std::string cp;
+  for (const Json& note : shared_pages().figure("cp").at("notes")) {
+    cp += note.get<std::string>() + "\n";
+  }
+  EXPECT_NE(cp.find("14.00 GiB with cp = 8 where it has 2.62 GiB"), std::string::npos) << cp;
+}
+
 TEST_F(FutureWork, HybridShardingIsAsTheClosedForm) {
   const std::string model = "Llama-3 8B";
   // P = 8,030,261,248 in 2 bytes: 3 P 7/8 inside, 2 P/8 (r-1)/r between.

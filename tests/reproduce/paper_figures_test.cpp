@@ -379,7 +379,10 @@ TEST_F(Paper, Figures3To6AndTablesShowWhatIsThere) {
 
 TEST_F(Paper, FootnotesAreExplainedWithTheirBytes) {
   const Rows found = rows("footnotes");
-  EXPECT_EQ(found.all({}).size(), 5U);
+  ASSERT_EQ(found.all({}).size(), 5U);
+  for (std::size_t at = 0; at < 5; ++at) {
+    EXPECT_EQ(found.all({})[at].at("what").get<std::string>().substr(0, 2), fmt::format("{}:", at + 1));
+  }
   EXPECT_EQ(found.one({{"what", "3: sends larger by up to eight megabytes"}}, "message_bytes"), 8388608);
   EXPECT_EQ(found.one({{"what", "2: tensor parallelism sends more than Eq. 5"}}, "message_bytes"), 805306368);
   const Json refusal = found.one({{"what", "4: 125M does not run with tensor parallelism"}}, "value");

@@ -88,7 +88,7 @@ ItemResult equation_1(Study& study) {
       continue;
     }
     sheet.add({model, std::llround(value->value), value->value / value->value_exact},
-              printed_series("Eq. 1"));
+              {"Eq. 1 as printed", Evidence::exact, "the paper's equation"});
     sheet.add({model, std::llround(value->value_exact), 1.0},
               {"Eq. 1 corrected", Evidence::exact, "every tensor of the model counted"});
   }

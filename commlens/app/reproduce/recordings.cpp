@@ -118,7 +118,7 @@ std::vector<Training> full_trainings() {
       overrides.seq = 64;
       overrides.micro_batch = 1;
       overrides.dtype = DType::bf16;
-      Training training = data_training(zero, overrides, model, model == std::string("19M") ? 40 : 90);
+      Training training = data_training(zero, overrides, model, model == std::string("19M") ? 25 : 35);
       training.iterations = 2;
       trainings.push_back(training);
     }
