@@ -175,7 +175,7 @@ void add_simulated(Sheet& sheet, const TodayJob& job, const SimulatedJob& simula
   series.unmeasured = simulated.unverified;
   const double whole = simulation.seconds.value;
   const auto add = [&](const char* panel, const std::string& part, const Estimate& time, Cell exposed) {
-    sheet.add({panel, job.model, job.framework, axes_text_of(simulated.job), bar_text(job, simulated), part,
+    sheet.add({panel, job.model, job.framework, bar_text(job, simulated), axes_text_of(simulated.job), part,
                time.value, time.low, time.high, std::move(exposed), time.value / whole, Cell(), Cell(),
                Cell(), Cell(), Cell()},
               series);
@@ -186,7 +186,7 @@ void add_simulated(Sheet& sheet, const TodayJob& job, const SimulatedJob& simula
   for (const SimulatedCalls& calls : simulation.calls) {
     add("c", fmt::format("{} {}", name_of(calls.op), calls.axis.name()), calls.moving, calls.exposed.value);
   }
-  sheet.add({"", job.model, job.framework, axes_text_of(simulated.job), bar_text(job, simulated), "iteration",
+  sheet.add({"", job.model, job.framework, bar_text(job, simulated), axes_text_of(simulated.job), "iteration",
              whole, simulation.seconds.low, simulation.seconds.high, Cell(), 1.0,
              simulation.tokens_per_second.value, simulation.tokens_per_second.low,
              simulation.tokens_per_second.high, simulated.memory.total(), has_room(simulated) ? "yes" : "no"},
@@ -227,8 +227,8 @@ Drawing job_table() {
 Drawing iteration_table() {
   return {FigureKind::table,
           {},
-          {"panel", "model", "framework", "part", "exposed_s", "part_share", "fits", "series", "evidence",
-           "provenance"}};
+          {"panel", "model", "framework", "part", "exposed_s", "part_share", "fits",
+           "tokens_per_s_low_per_rank", "tokens_per_s_high_per_rank", "series", "evidence", "provenance"}};
 }
 
 Drawing calls_drawing() {
@@ -240,8 +240,8 @@ Drawing calls_drawing() {
 }
 
 ItemResult jobs_on(Study& study, const char* machine, const char* id) {
-  Sheet sheet({"panel", "model", "framework", "setting", "bar", "part", "time_s", "low_s", "high_s",
-               "exposed_s", "part_share", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
+  Sheet sheet({"panel", "model", "framework", Column{"bar", "job"}, "setting", "part", "time_s", "low_s",
+               "high_s", "exposed_s", "part_share", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
                "tokens_per_s_high_per_rank", "memory_bytes_per_rank", "fits"});
   Reasons reasons;
   std::string title;
