@@ -140,6 +140,43 @@ TEST(Checklist, Figure9HasNoMoreLargeGathersThanTensors) {
   }
 }
 
+TEST(Checklist, Figure11HasTheTotalsOfAllRanks) {
+  const Rows found = rows_of_figure("fig-11");
+  constexpr double flags = 200;  // norms, overflow flags and losses of a few bytes each
+  for (const char* const model : {"19M", "125M", "1.3B", "13B"}) {
+    for (const char* const degree : {"2", "4", "8"}) {
+      SCOPED_TRACE(fmt::format("{} {}", model, degree));
+      const double stages = theory()
+                                .at("fig11a_13a_pipeline")
+                                .at("models")
+                                .at(model)
+                                .at("by_p")
+                                .at(degree)
+                                .at("deepspeed_aggregate_send_bytes_one_replica");
+      const double sent =
+          found.one({{"model", model}, {"setting", fmt::format("p = {}", degree)}}, "wire_bytes_all_ranks");
+      EXPECT_GE(sent, stages);
+      EXPECT_LE(sent, stages + flags);
+      const Json& tensor = theory().at("fig11b_13b_tensor").at("models").at(model).at(degree);
+      const Where split = {{"model", model}, {"setting", fmt::format("t = {}", degree)}};
+      if (tensor.contains("invalid")) {
+        EXPECT_TRUE(found.all(split).empty());
+        continue;
+      }
+      // Activations, gathers of stored inputs, three all_reduces of 8,192 fp32 values, and 4 x 2,049 tokens
+      // of 8 bytes with four sizes, which one rank hands to the others.
+      const double ranks = std::stod(degree);
+      const double theory_of_all =
+          ranks * (2 * tensor.at("corrected_wire_elements").get<double>() +
+                   tensor.at("partition_activations_AG_wire_per_rank").get<double>()) +
+          (ranks - 1) * (3 * 2 * 32768 + 4 * 2049 * 8 + 4 * 8);
+      const double reduced = found.one(split, "wire_bytes_all_ranks");
+      EXPECT_GE(reduced, theory_of_all);
+      EXPECT_LE(reduced, theory_of_all + flags);
+    }
+  }
+}
+
 TEST(Checklist, EveryTakeawaySaysWhatWasExpectedAndWhyItIsOpen) {
   const Rows found = rows_of_figure("takeaways");
   for (const Where& row : found.all({})) {
