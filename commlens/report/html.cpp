@@ -112,14 +112,25 @@ void append_figure(std::string& out, const Figure& figure) {
 /// Entries of one section, in order.
 struct Section {
   std::string_view title;
+  std::string anchor;  // as no figure has it
   std::vector<const MadeFigure*> figures;
 };
+
+/// The title as an anchor, longer where a figure of the page has that id.
+std::string free_anchor(std::string_view title, const std::vector<MadeFigure>& figures) {
+  std::string anchor = anchor_of(title);
+  while (std::ranges::any_of(
+      figures, [&](const MadeFigure& made) { return made.figure && made.figure->id == anchor; })) {
+    anchor += "-section";
+  }
+  return anchor;
+}
 
 std::vector<Section> sections_of(const std::vector<MadeFigure>& figures) {
   std::vector<Section> sections;
   for (const MadeFigure& made : figures) {
     if (sections.empty() || sections.back().title != made.entry->section) {
-      sections.push_back({made.entry->section, {}});
+      sections.push_back({made.entry->section, free_anchor(made.entry->section, figures), {}});
     }
     sections.back().figures.push_back(&made);
   }
@@ -129,7 +140,7 @@ std::vector<Section> sections_of(const std::vector<MadeFigure>& figures) {
 void append_contents(std::string& out, const std::vector<Section>& sections) {
   out += "<nav class=\"toc\" aria-label=\"Contents\">\n<ul>\n";
   for (const Section& section : sections) {
-    out += fmt::format("<li><a href=\"#{}\">{}</a>", anchor_of(section.title), html_text(section.title));
+    out += fmt::format("<li><a href=\"#{}\">{}</a>", section.anchor, html_text(section.title));
     if (section.figures.size() == 1 && section.figures.front()->entry->title == section.title) {
       out += "</li>\n";
       continue;
@@ -147,8 +158,7 @@ void append_contents(std::string& out, const std::vector<Section>& sections) {
 }
 
 void append_section(std::string& out, const Section& section) {
-  const std::string anchor = anchor_of(section.title);
-  out += fmt::format("<section aria-labelledby=\"{0}\">\n<h2 id=\"{0}\">{1}</h2>\n", anchor,
+  out += fmt::format("<section aria-labelledby=\"{0}\">\n<h2 id=\"{0}\">{1}</h2>\n", section.anchor,
                      html_text(section.title));
   std::string absent;
   for (const MadeFigure* made : section.figures) {

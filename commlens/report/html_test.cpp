@@ -135,6 +135,14 @@ TEST(ReportHtml, LongTablesEndAfterAThousandRowsAndSaySo) {
   EXPECT_EQ(page({{&k_bars, bars(1000)}}).find("The first 1,000 of"), std::string::npos);
 }
 
+TEST(ReportHtml, ASectionNamedAsAFigureHasAnAnchorOfItsOwn) {
+  constexpr FigureEntry entry{"breakdown", "Breakdown", "Breakdown", nullptr};
+  const std::string html = page({{&k_table, table()}, {&entry, bars(1)}});
+  EXPECT_NE(html.find("<h2 id=\"breakdown-section\">"), std::string::npos);
+  EXPECT_NE(html.find("<li><a href=\"#breakdown-section\">"), std::string::npos);
+  EXPECT_NE(html.find("<h3 id=\"breakdown\">"), std::string::npos);
+}
+
 TEST(ReportHtml, TheVerdictComesBeforeEveryFigure) {
   ReportHead head{"A title", "of a trace", "commlens"};
   head.verdict = {ReportVerdict::Tone::bad, {"Rank 3 is <slow>."}};

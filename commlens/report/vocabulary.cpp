@@ -118,6 +118,7 @@ constexpr OutputKey k_keys[] = {
     {"first_rank", "first rank", Unit::id},
     {"fits", ""},
     {"flag", "flag"},
+    {"flops_per_rank", "operations", Unit::number, k_rank},
     {"flops_per_s_per_rank", "FLOP/s", Unit::number, k_rank},
     {"form", "form"},
     {"formula", "definition"},

@@ -174,6 +174,35 @@ TEST_F(FutureWork, ContextsAreAsTheClosedForms) {
   }
 }
 
+/// All notes of a figure, a line each.
+std::string notes_of(const std::string& id) {
+  const Json figure = shared_pages().figure(id);
+  std::string notes;
+  for (const Json& note : figure.at("notes")) {
+    notes += note.get<std::string>() + "\n";
+  }
+  return notes;
+}
+
+TEST_F(FutureWork, NotesNameEveryRuleWhereAFrameworkDeparts) {
+  int departures = 0;
+  for (const char* const id : {"ep", "cp", "hsdp"}) {
+    const std::string notes = notes_of(id);
+    for (const Fields& row : rows(id, {{"part", "not the closed form"}})) {
+      EXPECT_NE(notes.find(row.at("rule")), std::string::npos) << id << ": " << row.at("rule");
+      EXPECT_NE(notes.find(row.at("framework") + ": not the closed form"), std::string::npos)
+          << id << ": " << row.at("framework");
+      EXPECT_FALSE(row.at("source").empty()) << id << ": " << row.at("rule");
+      ++departures;
+    }
+  }
+  EXPECT_GT(departures, 0);
+  // Eight ranks, 7/8 of 16 GiB: keys and values of 32 heads are 4 GiB, gathered twice, and their gradients in
+  // fp32 8 GiB.
+  EXPECT_NE(notes_of("cp").find("14.00 GiB with cp = 8 where it has 2.62 GiB"), std::string::npos)
+      << notes_of("cp");
+}
+
 TEST_F(FutureWork, HybridShardingIsAsTheClosedForm) {
   const std::string model = "Llama-3 8B";
   // P = 8,030,261,248 in 2 bytes: 3 P 7/8 inside, 2 P/8 (r-1)/r between.

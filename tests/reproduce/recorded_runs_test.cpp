@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -13,7 +14,9 @@
 #include "commlens/app/trace_source.hpp"
 #include "commlens/base/modules.hpp"
 #include "commlens/base/test_support.hpp"
+#include "commlens/report/figure_files.hpp"
 #include "commlens/summary/breakdown.hpp"
+#include "tests/reproduce/figure_rows.hpp"
 
 namespace commlens::study {
 namespace {
@@ -93,6 +96,24 @@ TEST(RecordedHere, AreAsPredictedAndAsTheoryHasThem) {
     }
     EXPECT_TRUE(has_recorded) << item->whole.caption;
   }
+
+  // Of the JSON: every recorded row is of a training all of whose calls were predicted, and Figure 10 has
+  // what Eq. 2 has: 2 P (d-1)/d elements, and those of the loss and the norm.
+  MadeItem volumes = made(*std::ranges::find(item_entries(), "fig-10", &ItemEntry::id), study);
+  ASSERT_TRUE(volumes.item);
+  const Rows rows(Json::parse(figure_json(volumes.item->whole)));
+  const std::vector<Where> recorded = rows.all({{"evidence", "recorded here"}});
+  EXPECT_EQ(recorded.size(), 2U);
+  for (const Where& row : recorded) {
+    const std::string provenance = row.at("provenance");
+    EXPECT_TRUE(std::regex_search(provenance, std::regex("([0-9]+) of \\1 calls as predicted$")))
+        << provenance;
+  }
+  const double theory = 2.0 * parameters * 7 / 8;
+  const double found =
+      rows.one({{"evidence", "recorded here"}, {"setting", "DDP"}}, "elements_per_rank").get<double>();
+  EXPECT_GE(found, theory);
+  EXPECT_LE(found, theory + 16);
 }
 
 /// The cells of an item's column, as its CSV has them.
@@ -159,6 +180,17 @@ TEST(ColdReceive, TellsTheFirstMessageOfEachPairFromLaterOnes) {
     }
   }
   EXPECT_EQ(rows, expected);
+}
+
+TEST(LaunchedStages, LeaveNothingWhereTheyFail) {
+  find_modules();
+  const test_support::ScratchDirectory directory;
+  const std::filesystem::path where = directory / "stages";
+  std::filesystem::create_directories(where / "of-an-earlier-run");
+  const Result<RecordedStages> stages =
+      launched({"stages", "no network", {"--no-such-option"}}, where.string(), {});
+  EXPECT_FALSE(stages);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
 TEST(Commands, RepeatATraining) {

@@ -143,7 +143,7 @@ test("the pointer over a bar shows its numbers with units", async () => {
   const { page } = view;
   const figure = await shown(page, "breakdown");
   const box = await figure.locator(".chart").boundingBox();
-  await page.mouse.move(box.x + box.width / 2, box.y + 12 + 39); // the second of rows 26 pixels high
+  await page.mouse.move(box.x + box.width / 2, box.y + 12 + ((box.height - 62) / 7) * 1.5); // the second of seven rows
   const tip = page.locator(".tip");
   await tip.waitFor();
   const text = await tip.textContent();

@@ -1,7 +1,7 @@
 // Phone, print, wide and script-less: the page is readable in each.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { fixture, launch, opened, shown } from "./page.mjs";
+import { fixture, frame, launch, opened, shown } from "./page.mjs";
 
 let browser;
 let file;
@@ -28,6 +28,33 @@ for (const width of [360, 768, 1280, 1920]) {
     await close();
   });
 }
+
+test("a table that is wider than its box says how many columns are outside, and shades that edge", async () => {
+  const { page, close } = await opened(browser, file, { viewport: { width: 390, height: 740 } });
+  const figure = await shown(page, "timeline");
+  await figure.locator("details.table > summary").click();
+  await page.waitForFunction(() =>
+    /^\d+ more columns? →/.test(document.querySelector('figure[data-figure="timeline"] .more').textContent),
+  );
+  assert.match(await figure.locator(".more").last().textContent(), /^\d+ more rows ↓$/);
+  const shades = await figure.locator(".scroll").evaluate((box) => getComputedStyle(box).backgroundImage);
+  assert.equal(shades.match(/linear-gradient/g).length, 4);
+  await figure.locator(".scroll").evaluate((box) => box.scrollTo(box.scrollWidth, box.scrollHeight));
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll('figure[data-figure="timeline"] .more')].every((hint) => hint.hidden),
+  );
+  for (const hint of await figure.locator(".more").all()) assert.ok(await hint.isHidden());
+  await close();
+});
+
+test("a table that fits says nothing", async () => {
+  const { page, close } = await opened(browser, file, { viewport: { width: 1280, height: 740 } });
+  const figure = await shown(page, "breakdown");
+  await figure.locator("details.table > summary").click();
+  await frame(page);
+  for (const hint of await figure.locator(".more").all()) assert.ok(await hint.isHidden());
+  await close();
+});
 
 test("a chart follows the width of the window", async () => {
   const { page, close } = await opened(browser, file);

@@ -1,15 +1,37 @@
-// node screenshots.mjs DIRECTORY: the first screen of three reports, on a desktop and on a phone, as docs/report.md
-// shows them. Run it through run.sh, with COMMLENS_BINARY and COMMLENS_WEB as for the tests.
+// node screenshots.mjs DIRECTORY [PAPER]: the first screen of three reports, on a desktop and on a phone, as docs/report.md
+// shows them; with PAPER, which `commlens reproduce -o PAPER` has written, those of docs/reproduce.md instead. Run it through run.sh, with COMMLENS_BINARY and COMMLENS_WEB as for the tests.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { directory, launch, opened } from "./page.mjs";
 import { palettePng } from "./palette_png.mjs";
 
-const target = process.argv[2];
+const [, , target, paper] = process.argv;
 if (!target) {
-  console.error("usage: run.sh node screenshots.mjs DIRECTORY");
+  console.error("usage: run.sh node screenshots.mjs DIRECTORY [PAPER]");
   process.exit(2);
+}
+
+const browser = await launch("--disable-lcd-text");
+
+/** The window of a page, from the element `from` on. */
+async function shot(file, name, settings, from) {
+  const { page, close } = await opened(browser, file, settings);
+  if (from) await page.locator(from).evaluate((element) => scrollTo(0, element.offsetTop - 80));
+  await page.waitForTimeout(1000);
+  writeFileSync(path.join(target, name), palettePng(await page.screenshot()));
+  await close();
+}
+
+if (paper) {
+  const page = (name) => path.resolve(paper, name);
+  const high = (height) => ({ viewport: { width: 1200, height } });
+  await shot(page("index.html"), "reproduce-desktop.png", high(1800));
+  await shot(page("index.html"), "reproduce-phone.png", { viewport: { width: 390, height: 1700 } });
+  await shot(page("index.html"), "reproduce-today.png", high(1700), 'h2[id="2024-against-today"]');
+  await shot(page("jobs-frontier.html"), "reproduce-jobs.png", high(1700));
+  await browser.close();
+  process.exit(0);
 }
 
 const job = path.join(directory, "small.yaml");
@@ -43,15 +65,11 @@ const screens = {
   phone: { viewport: { width: 390, height: 844 }, deviceScaleFactor: 1.5, isMobile: true },
 };
 
-const browser = await launch("--disable-lcd-text");
 for (const [name, words] of Object.entries(reports)) {
   const file = path.join(directory, `${name}.html`);
   commlens("report", ...words, "-o", file);
   for (const [screen, settings] of Object.entries(screens)) {
-    const { page, close } = await opened(browser, file, settings);
-    await page.waitForTimeout(300);
-    writeFileSync(path.join(target, `report-${name}-${screen}.png`), palettePng(await page.screenshot()));
-    await close();
+    await shot(file, `report-${name}-${screen}.png`, settings);
   }
 }
 await browser.close();

@@ -6,6 +6,8 @@ import { moduleOf } from "./page.mjs";
 const units = await moduleOf("units");
 const zoom = await moduleOf("zoom");
 const palette = await moduleOf("palette");
+const labels = await moduleOf("labels");
+const sums = await moduleOf("sums");
 
 test("sizes are binary", () => {
   const cases = [
@@ -100,6 +102,42 @@ test("ops keep their colour in every chart, and no two series of one chart share
   assert.equal(one.get("all_reduce"), other.get("all_reduce dp x8"));
   assert.equal(one.get("send"), other.get("send"));
   assert.equal(new Set(other.values()).size, 3);
+});
+
+test("names beside bars are broken at spaces, and cut after the last line", () => {
+  assert.deepEqual(labels.wrapped("Llama-3.1 405B, Megatron 0.19", 20, 4), [
+    "Llama-3.1 405B,",
+    "Megatron 0.19",
+  ]);
+  assert.deepEqual(labels.wrapped("all_reduce", 20, 4), ["all_reduce"]);
+  assert.deepEqual(labels.wrapped("abcdefgh", 3, 4), ["abc", "def", "gh"]);
+  assert.deepEqual(labels.wrapped("one two three four", 5, 2), ["one", "two…"]);
+});
+
+/** Of one bar: series "0", "1", … with these values. */
+const oneBar = (values) => ({
+  categories: ["job"],
+  series: values.map((_, at) => String(at)),
+  values: values.map((value) => Float64Array.of(value)),
+});
+
+test("more series than colours: the smallest are one, and no colour stands for two", () => {
+  // Twelve series: nine stay, three of 1, 2 and 3 are added up.
+  const made = sums.folded(oneBar([10, 1, 20, 30, 40, 2, 50, 60, 70, 80, 3, 90]));
+  assert.deepEqual(made.series, ["0", "2", "3", "4", "6", "7", "8", "9", "11", "3 others"]);
+  assert.deepEqual(
+    made.values.map((values) => values[0]),
+    [10, 20, 30, 40, 50, 60, 70, 80, 90, 6],
+  );
+  assert.equal(new Set(palette.coloursOf(made.series, palette.light).values()).size, 10);
+  const ten = oneBar([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  assert.equal(sums.folded(ten), ten);
+});
+
+test("another measure keeps the series that the first one kept", () => {
+  const other = sums.folded(oneBar([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]), ["0", "1", "12 others"]);
+  assert.deepEqual(other.series, ["0", "1", "10 others"]);
+  assert.equal(other.values[2][0], 75);
 });
 
 // Brettel, Vienot and Mollon's red and green blindness as Machado, Oliveira and Fernandes (2009, table 1, severity 1)

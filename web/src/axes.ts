@@ -57,6 +57,9 @@ export function measureAxis(scene: Scene, unit: string, largest: number, across 
   };
 }
 
+/** What an axis counts, written along it. */
+export const named = (name: string, nameGap: number): Settings => ({ name, nameLocation: "middle", nameGap });
+
 export function logAxis(scene: Scene, unit: string, least: number, most: number, logBase = 10): Settings {
   const base = look(scene);
   const power = (value: number) => Math.log(value) / Math.log(logBase);

@@ -1,110 +1,18 @@
 /** Bars: text categories lie, numbered ones (iterations) stand; stacked or side by side. */
-import { categoryAxis, frame, measureAxis } from "./axes";
+import { categoryAxis, frame, measureAxis, named } from "./axes";
 import { type Choice, type Drawer, isNarrow, isOn, type Scene, spanOf, type Switch } from "./drawer";
+import { wrapped } from "./labels";
 import { coloursOf } from "./palette";
-import { type Column, columnNamed, type Figure, flag, numberAt, textAt, valueColumns } from "./report_data";
+import { type Column, columnNamed, type Figure, flag, valueColumns } from "./report_data";
 import { paintedSeries } from "./rectangles";
+import { folded, largestOf, mostLying, ofParts, type Sums, summed, total, withIntervals } from "./sums";
 import { axisText, exactText } from "./units";
-import { type Ends, endsOf, type Interval, intervalAt, intervalText, whisker } from "./whiskers";
+import { endsOf, type Interval, intervalText, whisker } from "./whiskers";
 
-const mostLying = 40;
 const mostStandingWithoutZoom = 40;
-const letterWidth = 5.6;
+const letterWidth = 5.8;
 const lineHeight = 13;
-const labelWidth = (scene: Scene): number => (isNarrow(scene) ? 116 : 210);
-
-/** Values added up by category and series. */
-interface Sums {
-  categories: string[];
-  series: string[];
-  /** [series][category]; NaN where there is nothing. */
-  values: Float64Array[];
-  /** [series][category] of the values; where bars are stacked from parts, [0][category] of their sums. */
-  intervals?: (Interval | undefined)[][];
-}
-
-function indexOfNames(column: Column | undefined, rows: number, lone: string): [string[], Uint32Array] {
-  const names: string[] = [];
-  const known = new Map<string, number>();
-  const at = new Uint32Array(rows);
-  for (let row = 0; row < rows; row++) {
-    const name = column ? textAt(column, row) : lone;
-    let index = known.get(name);
-    if (index === undefined) {
-      index = names.push(name) - 1;
-      known.set(name, index);
-    }
-    at[row] = index;
-  }
-  return [names, at];
-}
-
-/** The names of the series: those of a column, or the measure's own title. */
-export function summed(figure: Figure, category: Column, series: Column | undefined, value: Column): Sums {
-  const [categories, categoryAt] = indexOfNames(category, figure.rows, "");
-  const [names, seriesAt] = indexOfNames(series, figure.rows, value.title);
-  const values = names.map(() => new Float64Array(categories.length).fill(Number.NaN));
-  for (let row = 0; row < figure.rows; row++) {
-    const number = numberAt(value, row);
-    const sums = values[seriesAt[row]!]!;
-    const at = categoryAt[row]!;
-    if (!Number.isNaN(number)) sums[at] = Number.isNaN(sums[at]!) ? number : sums[at]! + number;
-  }
-  return { categories, series: names, values };
-}
-
-function withIntervals(
-  figure: Figure,
-  sums: Sums,
-  category: Column,
-  series: Column | undefined,
-  ends: Ends | undefined,
-): Sums {
-  if (!ends) return sums;
-  const [, categoryAt] = indexOfNames(category, figure.rows, "");
-  const [, seriesAt] = indexOfNames(series, figure.rows, "");
-  const intervals: (Interval | undefined)[][] = sums.series.map(() => []);
-  for (let row = 0; row < figure.rows; row++)
-    intervals[seriesAt[row]!]![categoryAt[row]!] = intervalAt(ends, row);
-  return { ...sums, intervals };
-}
-
-/** A series for each of the columns, whose sum is the bar. */
-function ofParts(figure: Figure, category: Column, parts: Column[], ends: Ends | undefined): Sums {
-  const sums = summed(figure, category, undefined, parts[0]!);
-  const all = withIntervals(figure, sums, category, undefined, ends);
-  return {
-    ...all,
-    series: parts.map((part) => part.title),
-    values: parts.map((part) => summed(figure, category, undefined, part).values[0]!),
-  };
-}
-
-function total(sums: Sums, at: number, hidden: Set<string>): number {
-  let all = 0;
-  for (const [index, name] of sums.series.entries()) {
-    const value = sums.values[index]![at]!;
-    if (!hidden.has(name) && !Number.isNaN(value)) all += value;
-  }
-  return all;
-}
-
-/** Those of the largest totals, in the order they had. */
-function largestOf(sums: Sums): Sums {
-  if (sums.categories.length <= mostLying) return sums;
-  const order = sums.categories.map((_, at) => at);
-  const totals = order.map((at) => total(sums, at, new Set()));
-  order.sort((a, b) => totals[b]! - totals[a]!);
-  const kept = order.slice(0, mostLying).sort((a, b) => a - b);
-  return {
-    categories: kept.map((at) => sums.categories[at]!),
-    series: sums.series,
-    values: sums.values.map((values) => Float64Array.from(kept, (at) => values[at]!)),
-    ...(sums.intervals
-      ? { intervals: sums.intervals.map((intervals) => kept.map((at) => intervals[at])) }
-      : {}),
-  };
-}
+const labelLetters = (scene: Scene): number => Math.floor((isNarrow(scene) ? 116 : 210) / letterWidth);
 
 class Bars implements Drawer {
   readonly choices: Choice[] = [];
@@ -118,6 +26,9 @@ class Bars implements Drawer {
   private readonly whole: boolean;
   private readonly known = new Map<string, Sums>();
   private categories = 0;
+  /** Names of series that keep their colour, and how many there are in all. */
+  private kept: string[] | undefined;
+  private seriesInAll = 0;
 
   constructor(
     private readonly figure: Figure,
@@ -165,6 +76,11 @@ class Bars implements Drawer {
               ends,
             );
       this.categories = sums.categories.length;
+      this.seriesInAll = sums.series.length;
+      if (!sums.intervals) {
+        sums = folded(sums, this.kept);
+        this.kept ??= sums.series;
+      }
       if (this.lying) sums = largestOf(sums);
       this.known.set(measure.name, sums);
     }
@@ -183,11 +99,13 @@ class Bars implements Drawer {
     if (!this.lying) return isNarrow(scene) ? 260 : 320;
     const sums = this.sums(this.measure(scene));
     const bars = this.isStacked(scene) ? 1 : sums.series.length;
-    const longest = Math.max(0, ...sums.categories.map((name) => name.length));
-    const lines = flag(this.figure, "long_labels")
-      ? Math.ceil((longest * letterWidth) / labelWidth(scene)) + 1
-      : 1;
-    return 44 + sums.categories.length * Math.max(26, 8 + 14 * bars, 4 + lineHeight * lines);
+    const lines = Math.max(1, ...sums.categories.map((name) => this.label(scene, name).length));
+    return 62 + sums.categories.length * Math.max(26, 8 + 14 * bars, 4 + lineHeight * lines);
+  }
+
+  /** A category's name in the lines that it has beside its bar. */
+  private label(scene: Scene, name: string): string[] {
+    return wrapped(name, labelLetters(scene), flag(this.figure, "long_labels") ? 12 : 4);
   }
 
   legend(scene: Scene) {
@@ -225,8 +143,15 @@ class Bars implements Drawer {
   }
 
   note(): string | null {
-    if (!this.lying || this.categories <= mostLying) return null;
-    return `The ${mostLying} largest of ${this.categories}; the table has the others.`;
+    const said: string[] = [];
+    if (this.lying && this.categories > mostLying)
+      said.push(`The ${mostLying} largest of ${this.categories}; the table has the others.`);
+    const { kept, seriesInAll } = this;
+    if (kept && seriesInAll > kept.length)
+      said.push(
+        `The smallest ${seriesInAll - kept.length + 1} of ${seriesInAll} parts are one; the table has each.`,
+      );
+    return said.length > 0 ? said.join(" ") : null;
   }
 
   option(scene: Scene) {
@@ -240,11 +165,11 @@ class Bars implements Drawer {
         ? {
             inverse: true,
             axisLabel: {
-              width: labelWidth(scene),
               color: scene.palette.ink,
-              ...(flag(this.figure, "long_labels")
-                ? { overflow: "break", lineHeight, interval: 0, hideOverlap: false }
-                : { overflow: "truncate" }),
+              lineHeight,
+              interval: 0,
+              hideOverlap: false,
+              formatter: (name: string) => this.label(scene, name).join("\n"),
             },
           }
         : {
@@ -254,8 +179,12 @@ class Bars implements Drawer {
             max: Math.round(last),
           },
     );
-    const measured = measureAxis(scene, measure.unit, this.largest(sums, scene), this.lying);
-    const grid = this.lying ? { right: isNarrow(scene) ? 64 : 84 } : { outerBoundsContain: "all" };
+    const measured = {
+      ...measureAxis(scene, measure.unit, this.largest(sums, scene), this.lying),
+      ...(this.parts.length > 0 ? {} : named(measure.title, this.lying ? 24 : 40)),
+    };
+    const right = this.lying ? { right: isNarrow(scene) ? 64 : 84 } : {};
+    const grid = { ...right, outerBoundsContain: "all" };
     return {
       ...frame(scene, grid),
       xAxis: this.lying ? measured : categories,

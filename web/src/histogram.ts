@@ -1,9 +1,9 @@
 /** Classes of powers of two side by side, those in between that are empty too: a logarithmic axis of sizes. */
-import { categoryAxis, frame, logAxis, measureAxis } from "./axes";
-import { summed } from "./bars";
+import { categoryAxis, frame, logAxis, measureAxis, named } from "./axes";
 import { type Choice, type Drawer, isNarrow, isOn, type Scene, type Switch } from "./drawer";
 import { coloursOf } from "./palette";
 import { type Column, columnNamed, type Figure, numberAt, valueColumns } from "./report_data";
+import { summed } from "./sums";
 import { axisText, bytesText, exactText } from "./units";
 
 /** 0: nothing; n: from 2^(n-1) bytes on. */
@@ -83,7 +83,7 @@ class Histogram implements Drawer {
   option(scene: Scene) {
     const values = this.values(scene);
     const totals = this.totals(values);
-    const { unit } = this.measure(scene);
+    const { unit, title } = this.measure(scene);
     const largest = Math.max(...totals, 0);
     const least = Math.min(...totals.filter((value) => value > 0), largest);
     const log = isOn(scene, "log") && largest > 0;
@@ -98,14 +98,20 @@ class Histogram implements Drawer {
       itemStyle: { color: this.series ? colours.get(name) : scene.palette.series[0] },
       silent: true,
     }));
-    const yAxis = [log ? logAxis(scene, unit, least, largest) : measureAxis(scene, unit, largest)];
+    const counted = log ? logAxis(scene, unit, least, largest) : measureAxis(scene, unit, largest);
+    const yAxis = [{ ...counted, ...named(title, 40) }];
     if (isOn(scene, "cumulative")) {
-      const share = { ...measureAxis(scene, "share", 1), splitLine: { show: false } };
+      const share = {
+        ...measureAxis(scene, "share", 1),
+        splitLine: { show: false },
+        ...named("this size or less", 40),
+      };
       yAxis.push(share);
       series.push(this.cumulative(scene, totals));
     }
     const names = this.classes.map((index) => (index === 0 ? "0" : bytesText(lowerOf(index))));
-    return { ...frame(scene, { right: 8 }), xAxis: categoryAxis(scene, names), yAxis, series };
+    const xAxis = categoryAxis(scene, names, named("size of a message", 26));
+    return { ...frame(scene, { right: 8, outerBoundsContain: "all" }), xAxis, yAxis, series };
   }
 
   private totals(values: Map<string, Float64Array>): number[] {

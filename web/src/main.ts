@@ -7,6 +7,7 @@ import { FigurePlace } from "./figure_place";
 import { filterBar } from "./filter";
 import { LivePage } from "./live";
 import { type StoredReport, storedReport, unpacked } from "./report_data";
+import { scrollHints } from "./scroll_hints";
 import { sortableTables } from "./tables";
 import { onThemeChange, palette, themeSwitch } from "./theme";
 
@@ -52,6 +53,7 @@ async function start(): Promise<void> {
   (document.querySelector("body > header") ?? document.body).append(themeSwitch());
   contents();
   sortableTables();
+  scrollHints();
   const report = storedReport();
   const views = await drawn(report);
   const bar = filterBar(report, (filter) => {

@@ -77,6 +77,7 @@ const ops = [
 const phases = ["forward", "backward", "optimizer", "recompute", "init", "", "", "", "other"];
 
 function place(name: string): number {
+  if (/^\d+ others$/.test(name)) return phases.indexOf("other"); // series of src/sums.ts
   const op = ops.indexOf(name.split(/[ (]/, 1)[0] ?? "");
   return op >= 0 && name !== "other" ? op : phases.indexOf(name);
 }

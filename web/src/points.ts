@@ -1,5 +1,5 @@
 /** Lines and scattered points: numbers against numbers, by series. */
-import { frame, logAxis, measureAxis, valueAxis } from "./axes";
+import { frame, logAxis, measureAxis, named, valueAxis } from "./axes";
 import {
   type Choice,
   type Drawer,
@@ -128,9 +128,9 @@ class Points implements Drawer {
   }
 
   private xAxis(scene: Scene): Record<string, unknown> {
-    const named = { name: this.x.title, nameLocation: "middle", nameGap: 26 };
+    const title = named(this.x.title, 26);
     if (!this.joined || flag(this.figure, "log_x")) {
-      return { ...this.axisOf(scene, this.x, flag(this.figure, "log_x")), ...named };
+      return { ...this.axisOf(scene, this.x, flag(this.figure, "log_x")), ...title };
     }
     const [least, most] = this.range(this.x, new Set());
     const [from, to] = spanOf(scene.x, least, most === least ? least + 1 : most);
@@ -140,7 +140,7 @@ class Points implements Drawer {
       minInterval: this.x.unit === "" ? 1 : 0,
       splitNumber: isNarrow(scene) ? 4 : 8,
       splitLine: { show: false },
-      ...named,
+      ...title,
     });
   }
 
@@ -180,7 +180,9 @@ class Points implements Drawer {
       xAxis: this.xAxis(scene),
       yAxis: {
         ...this.axisOf(scene, measure, flag(this.figure, "log_y")),
-        ...(this.joined ? {} : { name: measure.title, nameLocation: "end", nameGap: 10 }),
+        ...(this.joined
+          ? named(measure.title, 40)
+          : { name: measure.title, nameLocation: "end", nameGap: 10 }),
       },
       series,
     };

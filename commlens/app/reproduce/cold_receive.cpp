@@ -91,7 +91,8 @@ std::vector<ColdStages> cold_stages(const Study& study) {
                    {fmt::format("commlens over {}", stages.setting), Evidence::recorded_here,
                     fmt::format("`{}`", stages.command)},
                    pair_calls(stages.trace),
-                   stages.connected});
+                   stages.connected,
+                   true});
   }
   return all;
 }
@@ -124,6 +125,24 @@ ColdTimes cold_times(const std::vector<PairCalls>& pairs, CommKind op) {
     sum.later_moving_ns /= pairs_in_all;
   }
   return sum;
+}
+
+std::optional<ColdSlowdowns> connecting_slowdowns(const ColdStages& stages) {
+  ColdSlowdowns slowdowns;
+  for (const PairCalls& pair : connecting_pairs(stages)) {
+    if (pair.op != CommKind::recv || !pair.first.moving || !pair.later.moving ||
+        pair.later.moving->count() <= 0) {
+      continue;
+    }
+    const double slowdown =
+        static_cast<double>(pair.first.moving->count()) / static_cast<double>(pair.later.moving->count());
+    slowdowns.least = slowdowns.pairs == 0 ? slowdown : std::min(slowdowns.least, slowdown);
+    slowdowns.most = std::max(slowdowns.most, slowdown);
+    slowdowns.mean += slowdown;
+    ++slowdowns.pairs;
+  }
+  slowdowns.mean /= static_cast<double>(std::max<std::int64_t>(slowdowns.pairs, 1));
+  return slowdowns.pairs > 0 ? std::optional(slowdowns) : std::nullopt;
 }
 
 ItemResult cold_receive(Study& study) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ struct ColdStages {
   std::string setting;  // "Open MPI, TCP"
   Series series;
   std::vector<PairCalls> pairs;
-  RankPairs connected = {};  // by their first message
+  RankPairs connected = {};   // by their first message
+  bool is_connected = false;  // whether ranks have connections at all
 };
 
 /// Of threads, which have no connections, and of MPI over each network: those that were recorded.
@@ -34,5 +36,16 @@ struct ColdTimes {
   double moving_slowdown() const { return later_moving_ns > 0 ? first_moving_ns / later_moving_ns : 0; }
 };
 ColdTimes cold_times(const std::vector<PairCalls>& pairs, CommKind op);
+
+/// How much longer first receives took than later ones of the same pair, from when both ends had begun, where
+/// the first message made the connection.
+struct ColdSlowdowns {
+  std::int64_t pairs = 0;
+  double mean = 0;
+  double least = 0;
+  double most = 0;
+};
+/// std::nullopt: no first message made one.
+std::optional<ColdSlowdowns> connecting_slowdowns(const ColdStages& stages);
 
 }  // namespace commlens::study

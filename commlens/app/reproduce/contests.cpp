@@ -1,8 +1,10 @@
 #include "commlens/app/reproduce/contests.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commlens/summary/breakdown.hpp"
 
@@ -39,9 +41,7 @@ Series framework_series(const Plan& plan, const Contender& contender) {
   Series series{contender.name, Evidence::exact,
                 fmt::format("every call by the rules of {}: `{}`", plan.tables.provenance.framework,
                             contender.asked.command())};
-  for (const std::string& reason : plan.unverified) {
-    series.provenance += fmt::format("; not measured: {}", reason);
-  }
+  series.unmeasured = plan.unverified;
   return series;
 }
 
@@ -77,10 +77,41 @@ void FormSheet::add_contender(const FormContest& contest, const Contender& conte
                series);
   }
   if (!is_equal) {
-    notes_.push_back(fmt::format("{}, {}, {}: {} where the closed form ({}) has {}. {}", contest.model,
-                                 contest.setting, contender.name, to_text(wire_of(rows, form, false)),
-                                 form.name, to_text(form.wire), contender.why));
+    Departure departure{
+        fmt::format("{}, {}", contest.model, contender.name), form.name, {}, {}, contender.why};
+    for (const BreakdownRow& row : rows) {
+      const std::string& name = trace.rule(row.rule).name;
+      if (part_of(row, form, false) == std::string_view(k_departs) &&
+          std::ranges::find(departure.rules, name) == departure.rules.end()) {
+        departure.rules.push_back(name);
+      }
+    }
+    add_departure(std::move(departure),
+                  fmt::format("{} with {} where it has {}", to_text(wire_of(rows, form, false)),
+                              contest.setting, to_text(form.wire)));
   }
+}
+
+void FormSheet::add_departure(Departure departure, std::string setting) {
+  auto found = std::ranges::find_if(departures_, [&](const Departure& other) {
+    return other.who == departure.who && other.form == departure.form && other.rules == departure.rules;
+  });
+  if (found == departures_.end()) {
+    departures_.push_back(std::move(departure));
+    found = std::prev(departures_.end());
+  }
+  found->settings.push_back(std::move(setting));
+}
+
+std::vector<std::string> FormSheet::notes() const {
+  std::vector<std::string> notes;
+  for (const Departure& departure : departures_) {
+    notes.push_back(fmt::format("{}: not the closed form ({}), {}, by the rules {}. {}", departure.who,
+                                departure.form, fmt::join(departure.settings, ", "),
+                                fmt::join(departure.rules, " and "), departure.why));
+  }
+  notes.insert(notes.end(), refusals_.begin(), refusals_.end());
+  return notes;
 }
 
 void FormSheet::add(Study& study, const FormContest& contest) {
@@ -92,8 +123,8 @@ void FormSheet::add(Study& study, const FormContest& contest) {
     if (plan) {
       add_contender(contest, contender, *plan);
     } else {
-      notes_.push_back(fmt::format("{}, {}, {}: {}.", contest.model, contest.setting, contender.name,
-                                   plan.error().message));
+      refusals_.push_back(fmt::format("{}, {}, {}: {}.", contest.model, contest.setting, contender.name,
+                                      plan.error().message));
     }
   }
 }
@@ -102,7 +133,7 @@ Item item_of(const FormSheet& forms, const char* id, std::string caption,
              const std::vector<std::pair<const char*, const char*>>& titles) {
   const Drawing drawing{
       FigureKind::bars,
-      bar_options("bar", "rule", true, {"wire_bytes_per_rank", "message_bytes_per_rank", "calls_per_rank"}),
+      bar_options("bar", "part", true, {"wire_bytes_per_rank", "message_bytes_per_rank", "calls_per_rank"}),
       {"panel", "model", "setting", "framework", "series", "evidence", "provenance"}};
   Item item{whole_of(forms.sheet(), std::move(caption), drawing), {}};
   for (const auto& [panel, title] : titles) {
@@ -110,7 +141,8 @@ Item item_of(const FormSheet& forms, const char* id, std::string caption,
       item.panels.push_back(panel_of(rows, fmt::format("{}-{}", id, panel), title, "", drawing));
     }
   }
-  item.whole.notes.insert(item.whole.notes.begin(), forms.notes().begin(), forms.notes().end());
+  const std::vector<std::string> notes = forms.notes();
+  item.whole.notes.insert(item.whole.notes.begin(), notes.begin(), notes.end());
   return item;
 }
 

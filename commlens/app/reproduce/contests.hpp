@@ -34,15 +34,26 @@ class FormSheet {
   FormSheet();
   void add(Study& study, const FormContest& contest);
   const Sheet& sheet() const { return sheet_; }
-  /// What departs and why, what could not be planned.
-  const std::vector<std::string>& notes() const { return notes_; }
+  /// What departs, in which settings, by which rules and why; what could not be planned.
+  std::vector<std::string> notes() const;
 
  private:
+  /// A framework that does not send what the closed form says.
+  struct Departure {
+    std::string who;   // "Llama-3 8B, PyTorch 2.15, all-gather"
+    std::string form;  // "ring"
+    std::vector<std::string> rules;
+    std::vector<std::string> settings;
+    std::string why;
+  };
+
+  void add_departure(Departure departure, std::string setting);
   void add_form(const FormContest& contest, const ClosedForm& form);
   void add_contender(const FormContest& contest, const Contender& contender, const Plan& plan);
 
   Sheet sheet_;
-  std::vector<std::string> notes_;
+  std::vector<Departure> departures_;
+  std::vector<std::string> refusals_;
 };
 
 /// A figure with one panel of bars for each panel of the sheet, by title.

@@ -14,21 +14,26 @@ namespace {
 
 /// An equation in words that are not the paper's.
 struct EquationText {
+  const char* subject;
   const char* printed;
   const char* corrected;
   const char* unit;
   const char* scope;
 };
 constexpr EquationText k_equations_text[] = {
-    {"2Vh + sh + L(12h^2 + 8h) + 2h", "2Vh + L(12h^2 + 13h) + 2h, V padded to a multiple of 128 t",
-     "parameters", "the model"},
-    {"2 P (d-1)/d", "2 P (d-1)/d; ZeRO-2 reduces M times; DeepSpeed 0.14: 3 P (d-1)/d for ZeRO-1 and 2",
-     "elements", "one rank, one iteration"},
-    {"3 P (d-1)/d", "3 P (d-1)/d for each micro-batch, at most: what stays gathered is not gathered again",
-     "elements", "one rank, one iteration"},
-    {"2 b s h (p-1)", "2 M b s h (p v - 1), and M s^2 (p-1) for the attention mask in GPT-NeoX", "elements",
+    {"Parameters of the model, P", "2Vh + sh + L(12h^2 + 8h) + 2h",
+     "2Vh + L(12h^2 + 13h) + 2h, V padded to a multiple of 128 t", "parameters", "the model"},
+    {"What a rank sends under DDP, ZeRO-1 and ZeRO-2", "2 P (d-1)/d",
+     "2 P (d-1)/d; ZeRO-2 reduces M times; DeepSpeed 0.14: 3 P (d-1)/d for ZeRO-1 and 2", "elements",
+     "one rank, one iteration"},
+    {"What a rank sends under ZeRO-3", "3 P (d-1)/d",
+     "3 P (d-1)/d for each micro-batch, at most: what stays gathered is not gathered again", "elements",
+     "one rank, one iteration"},
+    {"What pipeline stages send each other", "2 b s h (p-1)",
+     "2 M b s h (p v - 1), and M s^2 (p-1) for the attention mask in GPT-NeoX", "elements",
      "all stages of one replica, one iteration"},
-    {"(12L + 2) b s h (t-1)/t", "(12L + 4) M b s h (t-1)/t, and 3 all_reduces of b s fp32 values", "elements",
+    {"What a tensor-parallel rank sends", "(12L + 2) b s h (t-1)/t",
+     "(12L + 4) M b s h (t-1)/t, and 3 all_reduces of b s fp32 values", "elements",
      "one rank, one iteration"}};
 
 Drawing plain_table() {
@@ -37,8 +42,12 @@ Drawing plain_table() {
 
 std::string caption_of(int number) {
   const EquationText& text = k_equations_text[number - 1];
-  return fmt::format("Equation {}: {} as printed, {} as it should be; in {}, of {}.", number, text.printed,
-                     text.corrected, text.unit, text.scope);
+  return fmt::format("{}. Printed: {}. Corrected: {}. Unit: {}; scope: {}. Letters are those of Table I{}.",
+                     text.subject, text.printed, text.corrected, text.unit, text.scope,
+                     number == 1
+                         ? ""
+                         : "; bytes are elements times two, those of fp16, where a series says no other "
+                           "element type");
 }
 
 /// Gradients that a training reduces: its parameters.
@@ -65,10 +74,7 @@ ItemResult rows_item(const Sheet& sheet, int number, const char* column,
   Item item{whole_of(sheet, caption_of(number), plain_table()), {}};
   item.whole.columns = shown_columns(chosen, plain_table().hidden);
   const std::vector<std::string> series = values_of(chosen, "series");
-  std::erase_if(item.whole.notes, [&](const std::string& note) {
-    return std::ranges::none_of(series,
-                                [&](const std::string& name) { return note.starts_with(name + ": "); });
-  });
+  item.whole.notes = sheet.notes(&series);
   return item;
 }
 
@@ -82,7 +88,7 @@ ItemResult equation_1(Study& study) {
       continue;
     }
     sheet.add({model, std::llround(value->value), value->value / value->value_exact},
-              printed_series("Eq. 1"));
+              {"Eq. 1 as printed", Evidence::exact, "the paper's equation"});
     sheet.add({model, std::llround(value->value_exact), 1.0},
               {"Eq. 1 corrected", Evidence::exact, "every tensor of the model counted"});
   }

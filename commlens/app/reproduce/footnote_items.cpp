@@ -23,6 +23,28 @@ Bytes lone_reductions(const Plan& plan) {
   return sum;
 }
 
+/// Footnote 2.
+void add_tensor_footnote(Sheet& sheet, Study& study) {
+  if (const Result<Plan> tensor = study.plan(k_footnote_model, k_neox, {.dp = 1, .tp = 8})) {
+    const std::optional<EquationValue> value = study.equation("5", k_footnote_model, {.tp = 8});
+    const std::vector<OpTotal> totals = steady_totals(*tensor);
+    std::int64_t gathered = 0;
+    for (const OpTotal& total : totals) {
+      gathered += total.op == CommKind::all_gather && total.axis == Axis::tp ? total.message.value : 0;
+    }
+    sheet.add({"2: tensor parallelism sends more than Eq. 5",
+               "the backward pass of the unembedding is one all_reduce more; partitioned activations are "
+               "gathered, one "
+               "all_gather a layer; three all_reduces of the cross entropy; the reduction of gradients on "
+               "one rank is logged",
+               fmt::format("Eq. 5 {} elements, corrected {}; gathered activations:",
+                           count_text(static_cast<std::int64_t>(value->value)),
+                           count_text(static_cast<std::int64_t>(value->value_exact))),
+               gathered},
+              neox_series());
+  }
+}
+
 }  // namespace
 
 ItemResult footnotes(Study& study) {
@@ -40,30 +62,15 @@ ItemResult footnotes(Study& study) {
                            count_text(total_of(steady_totals(*sixteen), CommKind::all_reduce).wire.value)),
                lone_reductions(*stages)},
               rules);
+  }
+  add_tensor_footnote(sheet, study);
+  if (stages) {
     const std::int64_t activation =
         fp16_bytes(study.equation("4", k_footnote_model, {.pp = 2})->value / 2).value;
     const std::int64_t sent = total_of(steady_totals(*stages), CommKind::send).message.value;
     sheet.add({"3: sends larger by up to eight megabytes",
                "the attention mask, cast to fp16 and sent with every activation, never back with a gradient",
                "2 s^2 = 2 x 2048 x 2048", sent - activation},
-              rules);
-  }
-  if (const Result<Plan> tensor = study.plan(k_footnote_model, k_neox, {.dp = 1, .tp = 8})) {
-    const std::optional<EquationValue> value = study.equation("5", k_footnote_model, {.tp = 8});
-    const std::vector<OpTotal> totals = steady_totals(*tensor);
-    std::int64_t gathered = 0;
-    for (const OpTotal& total : totals) {
-      gathered += total.op == CommKind::all_gather && total.axis == Axis::tp ? total.message.value : 0;
-    }
-    sheet.add({"2: tensor parallelism sends more than Eq. 5",
-               "the backward pass of the unembedding is one all_reduce more; partitioned activations are "
-               "gathered, one "
-               "all_gather a layer; three all_reduces of the cross entropy; the reduction of gradients on "
-               "one rank is logged",
-               fmt::format("Eq. 5 {} elements, corrected {}; gathered activations:",
-                           count_text(static_cast<std::int64_t>(value->value)),
-                           count_text(static_cast<std::int64_t>(value->value_exact))),
-               gathered},
               rules);
   }
   const Result<Plan> refused = study.plan("125M", k_neox, {.dp = 1, .tp = 8});

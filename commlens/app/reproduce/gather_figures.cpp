@@ -68,9 +68,11 @@ Sheet sizes_sheet(Study& study) {
     add_sizes(sheet, k_gather_panels[at], model, k_gather_ranks,
               logged_gathers(*plan, plan->steady_iteration()), deepspeed_series());
     add_sizes(sheet, k_gather_panels[at], model, k_gather_ranks, logged_gathers(*plan, 0), first);
-    add_sizes(sheet, k_gather_panels[at], model, k_gather_ranks, single_gathers(plan->job),
-              {"each tensor alone", Evidence::exact,
-               "an upper bound: every tensor gathered by itself, in forward and in backward"});
+    add_sizes(
+        sheet, k_gather_panels[at], model, k_gather_ranks, single_gathers(plan->job),
+        {"each tensor alone", Evidence::exact,
+         "an upper bound of iterations after the first: every tensor gathered by itself, in forward and "
+         "in backward"});
   }
   const GoldenRun& run = golden_run("deepspeed/z3_N19_w4_fp32_default");
   SizeCounts counts;

@@ -21,12 +21,12 @@ constexpr std::string_view k_future = "The paper's future work";
 constexpr std::string_view k_jobs = "Jobs of today on five machines";
 
 constexpr std::array<ItemEntry, 38> k_items = {{
-    {"takeaways", "Takeaways as checks", k_conclusions, takeaways},
-    {"fig-1", "Figure 1: 13B, ZeRO-1 and 8 tensor ranks", k_motivation, zero1_time_13b},
-    {"fig-2", "Figure 2: 20B, ZeRO-1 and 8 tensor ranks", k_motivation, zero1_time_20b},
+    {"takeaways", "Takeaways as checks", k_conclusions, takeaways, 1},
+    {"fig-1", "Figure 1: 13B, ZeRO-1 and 8 tensor ranks", k_motivation, zero1_time_13b, 3},
+    {"fig-2", "Figure 2: 20B, ZeRO-1 and 8 tensor ranks", k_motivation, zero1_time_20b, 3},
     {"fig-3", "Figure 3: What must be considered", k_motivation, sweep_space},
     {"fig-4", "Figure 4: 3D parallelism", k_background, rank_grid},
-    {"fig-5", "Figure 5: ZeRO-3 gathers before every layer", k_background, gather_timeline},
+    {"fig-5", "Figure 5: ZeRO-3 gathers before every layer", k_background, gather_timeline, 1},
     {"table-1", "Table I: Variable names", k_model, variable_names},
     {"eq-1", "Equation 1: Parameters", k_model, equation_1},
     {"eq-2", "Equation 2: DDP, ZeRO-1, ZeRO-2", k_model, equation_2},
@@ -44,7 +44,7 @@ constexpr std::array<ItemEntry, 38> k_items = {{
     {"fig-12", "Figure 12: Operations of pipeline and tensor parallelism", k_split_model, model_breakdown},
     {"fig-13", "Figure 13: Pipeline and tensor parallelism against theory", k_split_model, model_theory},
     {"cold-receive", "Cold receive: First and later messages of each pair", k_split_model, cold_receive},
-    {"fig-14", "Figure 14: Gathers and throughput by sequence length", k_length, sequence_gathers},
+    {"fig-14", "Figure 14: Gathers and throughput by sequence length", k_length, sequence_gathers, 1},
     {"fig-15", "Figure 15: Messages and throughput by sequence length", k_length, sequence_messages},
     {"footnotes", "Footnotes 1 to 5", k_notes, footnotes},
     {"today", "Today: The same configuration by each framework", k_today, frameworks_today},
@@ -54,11 +54,11 @@ constexpr std::array<ItemEntry, 38> k_items = {{
     {"hsdp", "Hybrid sharding: Closed form and PyTorch", k_future, hybrid_sharding},
     {"zeropp", "ZeRO++: What leaves the node", k_future, quantised_zero},
     {"jobs-today", "Jobs of today: What they send", k_jobs, jobs_today},
-    {"jobs-frontier", "Frontier: Jobs of today", k_jobs, jobs_frontier},
-    {"jobs-aurora", "Aurora: Jobs of today", k_jobs, jobs_aurora},
-    {"jobs-vista", "Vista: Jobs of today", k_jobs, jobs_vista},
-    {"jobs-dgx-h100", "DGX H100: Jobs of today", k_jobs, jobs_dgx_h100},
-    {"jobs-gb200", "GB200 NVL72: Jobs of today", k_jobs, jobs_gb200},
+    {"jobs-frontier", "Frontier: Jobs of today", k_jobs, jobs_frontier, 2},
+    {"jobs-aurora", "Aurora: Jobs of today", k_jobs, jobs_aurora, 8},
+    {"jobs-vista", "Vista: Jobs of today", k_jobs, jobs_vista, 2},
+    {"jobs-dgx-h100", "DGX H100: Jobs of today", k_jobs, jobs_dgx_h100, 4},
+    {"jobs-gb200", "GB200 NVL72: Jobs of today", k_jobs, jobs_gb200, 18},
 }};
 
 }  // namespace

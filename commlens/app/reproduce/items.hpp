@@ -19,6 +19,9 @@ struct ItemEntry {
   std::string_view title;
   std::string_view section;
   ItemResult (*make)(Study& study);
+  /// Seconds that its simulations take the first time, beside the others of a page: for the remaining time
+  /// that is shown.
+  double simulating_s = 0;
 };
 
 /// The list, in the order of the page; entries of a section are consecutive.

@@ -70,12 +70,10 @@ std::string axes_text_of(const Job& job) {
 }
 
 Series job_series(const Plan& plan, const TodayJob& job) {
-  Series series{job.name(), Evidence::exact,
+  Series series{job.framework, Evidence::exact,
                 fmt::format("every call by the rules of {}: `{}`", plan.tables.provenance.framework,
                             job.asked.command())};
-  for (const std::string& reason : plan.unverified) {
-    series.provenance += fmt::format("; not measured: {}", reason);
-  }
+  series.unmeasured = plan.unverified;
   return series;
 }
 
@@ -153,17 +151,33 @@ ItemResult jobs_today(Study& study) {
 
 namespace {
 
+/// Memory of a device of the machine; 0: not known.
+Bytes device_memory(const Machine& machine) {
+  constexpr double bytes_per_gib = 1073741824;
+  const std::optional<Quantity>& memory = machine.processor.memory;
+  return {memory ? std::llround(memory->value * bytes_per_gib) : 0};
+}
+
+bool has_room(const SimulatedJob& simulated) {
+  const Bytes device = device_memory(simulated.machine);
+  return device.value == 0 || simulated.memory.total() <= device;
+}
+
+/// The job's name; bars say of what would not fit that it is a time nobody could measure.
+std::string bar_text(const TodayJob& job, const SimulatedJob& simulated) {
+  return job.name() + (has_room(simulated) ? "" : " (does not fit)");
+}
+
 void add_simulated(Sheet& sheet, const TodayJob& job, const SimulatedJob& simulated) {
   const Simulation& simulation = simulated.simulation;
   Series series = simulated_series(simulated);
   series.name = job.name();
-  for (const std::string& reason : simulated.unverified) {
-    series.provenance += fmt::format("; not measured: {}", reason);
-  }
+  series.unmeasured = simulated.unverified;
   const double whole = simulation.seconds.value;
   const auto add = [&](const char* panel, const std::string& part, const Estimate& time, Cell exposed) {
-    sheet.add({panel, job.model, job.framework, axes_text_of(simulated.job), job.name(), part, time.value,
-               time.low, time.high, std::move(exposed), time.value / whole, Cell(), Cell(), Cell(), Cell()},
+    sheet.add({panel, job.model, job.framework, bar_text(job, simulated), axes_text_of(simulated.job), part,
+               time.value, time.low, time.high, std::move(exposed), time.value / whole, Cell(), Cell(),
+               Cell(), Cell(), Cell()},
               series);
   };
   add("a", "computing", simulation.compute, Cell());
@@ -172,22 +186,36 @@ void add_simulated(Sheet& sheet, const TodayJob& job, const SimulatedJob& simula
   for (const SimulatedCalls& calls : simulation.calls) {
     add("c", fmt::format("{} {}", name_of(calls.op), calls.axis.name()), calls.moving, calls.exposed.value);
   }
-  sheet.add({"", job.model, job.framework, axes_text_of(simulated.job), job.name(), "iteration", whole,
-             simulation.seconds.low, simulation.seconds.high, Cell(), 1.0, simulation.tokens_per_second.value,
-             simulation.tokens_per_second.low, simulation.tokens_per_second.high, simulated.memory.total()},
+  sheet.add({"", job.model, job.framework, bar_text(job, simulated), axes_text_of(simulated.job), "iteration",
+             whole, simulation.seconds.low, simulation.seconds.high, Cell(), 1.0,
+             simulation.tokens_per_second.value, simulation.tokens_per_second.low,
+             simulation.tokens_per_second.high, simulated.memory.total(), has_room(simulated) ? "yes" : "no"},
             series);
 }
 
-/// Says what would not fit.
-void note_memory(std::vector<std::string>& notes, const TodayJob& job, const SimulatedJob& simulated) {
-  constexpr double bytes_per_gib = 1073741824;
-  const std::optional<Quantity>& memory = simulated.machine.processor.memory;
-  const Bytes device{memory ? std::llround(memory->value * bytes_per_gib) : 0};
-  if (device.value > 0 && simulated.memory.total() > device) {
-    notes.push_back(fmt::format("{} needs {} a rank, more than the {} of a device: it would not fit.",
-                                job.name(), to_text(simulated.memory.total()), to_text(device)));
+/// What does not go, each reason with the jobs it is of.
+class Reasons {
+ public:
+  void add(const std::string& reason, const std::string& job) {
+    const auto found = std::ranges::find(jobs_, reason, &std::pair<std::string, std::string>::first);
+    if (found == jobs_.end()) {
+      jobs_.emplace_back(reason, job);
+    } else {
+      found->second += "; " + job;
+    }
   }
-}
+  std::vector<std::string> notes() const {
+    std::vector<std::string> notes;
+    for (const auto& [reason, jobs] : jobs_) {
+      notes.push_back(fmt::format("{}: {}.", reason, jobs));
+    }
+    return notes;
+  }
+  const std::string* first() const { return jobs_.empty() ? nullptr : &jobs_.front().first; }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> jobs_;
+};
 
 /// All rows, as the files have them.
 Drawing job_table() {
@@ -199,40 +227,47 @@ Drawing job_table() {
 Drawing iteration_table() {
   return {FigureKind::table,
           {},
-          {"panel", "bar", "part", "exposed_s", "part_share", "series", "evidence", "provenance"}};
+          {"panel", "model", "framework", "part", "exposed_s", "part_share", "fits",
+           "tokens_per_s_low_per_rank", "tokens_per_s_high_per_rank", "series", "evidence", "provenance"}};
 }
 
 Drawing calls_drawing() {
-  return {FigureKind::bars,
-          bar_options("bar", "part", true, {"part_share", "time_s", "exposed_s"}),
-          {"panel", "model", "framework", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
-           "tokens_per_s_high_per_rank", "memory_bytes_per_rank", "series", "evidence", "provenance"}};
+  return {
+      FigureKind::bars,
+      bar_options("bar", "part", true, {"part_share", "time_s", "exposed_s"}),
+      {"panel", "model", "framework", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
+       "tokens_per_s_high_per_rank", "memory_bytes_per_rank", "fits", "series", "evidence", "provenance"}};
 }
 
 ItemResult jobs_on(Study& study, const char* machine, const char* id) {
-  Sheet sheet({"panel", "model", "framework", "setting", "bar", "part", "time_s", "low_s", "high_s",
-               "exposed_s", "part_share", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
-               "tokens_per_s_high_per_rank", "memory_bytes_per_rank"});
-  std::vector<std::string> notes;
+  Sheet sheet({"panel", "model", "framework", Column{"bar", "job"}, "setting", "part", "time_s", "low_s",
+               "high_s", "exposed_s", "part_share", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
+               "tokens_per_s_high_per_rank", "memory_bytes_per_rank", "fits"});
+  Reasons reasons;
   std::string title;
   for (const TodayJob& job : today_jobs()) {
     const Result<SimulatedJob>& simulated = study.simulation(job.asked, machine);
     if (!simulated) {
-      notes.push_back(fmt::format("{}: {}.", job.name(), simulated.error().message));
+      reasons.add(simulated.error().message, job.name());
       continue;
     }
     title = simulated->machine.title;
     add_simulated(sheet, job, *simulated);
-    note_memory(notes, job, *simulated);
+    if (!has_room(*simulated)) {
+      reasons.add(
+          fmt::format("Would not fit into the {} of a device; the time is what it would take if it did",
+                      to_text(device_memory(simulated->machine))),
+          fmt::format("{} needs {} a rank", job.name(), to_text(simulated->memory.total())));
+    }
   }
   if (sheet.empty()) {
-    return no_figure(notes.empty() ? "nothing could be simulated" : notes.front());
+    return no_figure(reasons.first() == nullptr ? "nothing could be simulated" : *reasons.first());
   }
   const Drawing drawing{
       FigureKind::bars,
       bar_options("bar", "part", true, {"part_share", "time_s"}),
       {"panel", "model", "framework", "exposed_s", "tokens_per_s_per_rank", "tokens_per_s_low_per_rank",
-       "tokens_per_s_high_per_rank", "memory_bytes_per_rank", "series", "evidence", "provenance"}};
+       "tokens_per_s_high_per_rank", "memory_bytes_per_rank", "fits", "series", "evidence", "provenance"}};
   Item item{whole_of(sheet,
                      fmt::format("One iteration of the same jobs, simulated on {}: computing, calls in which "
                                  "a rank computes nothing, and waiting, the means over ranks. Every row has "
@@ -253,6 +288,7 @@ ItemResult jobs_on(Study& study, const char* machine, const char* id) {
   if (const Result<Machine> described = find_machine(machine)) {
     item.more.push_back(machine_table(*described, fmt::format("{}-machine", id)));
   }
+  const std::vector<std::string> notes = reasons.notes();
   item.whole.notes.insert(item.whole.notes.begin(), notes.begin(), notes.end());
   return item;
 }

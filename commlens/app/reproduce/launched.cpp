@@ -139,6 +139,7 @@ std::string command_of(const LaunchedTraining& training) {
 Result<RecordedStages> launched(const LaunchedTraining& training, const std::string& where,
                                 const std::function<bool()>& stop_requested) {
   const std::string output = where + ".log";
+  std::error_code ignored;
   return launch_tools()
       .and_then([&](const LaunchTools& tools) -> Result<void> {
         // Open MPI refuses root unless it is told twice; the job is this program's own, on this machine.
@@ -165,9 +166,14 @@ Result<RecordedStages> launched(const LaunchedTraining& training, const std::str
         std::ifstream in(output);
         RecordedStages stages{training.name, training.setting, command_of(training), std::move(trace),
                               connections_made(in)};
-        std::error_code ignored;
         fs::remove(output, ignored);
         return stages;
+      })
+      .map_error([&](Error&& error) {
+        // Half a recording, or that of an earlier run, is not what the page has.
+        fs::remove(output, ignored);
+        fs::remove_all(where, ignored);
+        return std::move(error);
       });
 }
 

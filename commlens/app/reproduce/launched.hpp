@@ -45,7 +45,7 @@ struct RecordedStages {
 
 /// Trains, in the directory `where`. Fails where the machine cannot: without Open MPI's launcher or our
 /// module for it, inside another MPI job, where the job fails or takes longer than a minute, or was asked to
-/// stop.
+/// stop; `where` is then removed.
 Result<RecordedStages> launched(const LaunchedTraining& training, const std::string& where,
                                 const std::function<bool()>& stop_requested);
 

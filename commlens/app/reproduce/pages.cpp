@@ -54,9 +54,8 @@ std::string number_of(const Item& item) { return item.whole.title.substr(0, item
 
 /// Panels with the item's caption, titled by its number.
 std::vector<Figure> titled(const Item& item, std::vector<Figure> figures) {
-  if (figures.front().caption.empty()) {
-    figures.front().caption = item.whole.caption;
-  }
+  std::string& caption = figures.front().caption;
+  caption = item.whole.caption + (caption.empty() ? "" : " ") + caption;
   for (Figure& figure : figures) {
     figure.title = fmt::format("{}: {}", number_of(item), figure.title);
   }

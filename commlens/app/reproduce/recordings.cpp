@@ -1,5 +1,7 @@
 #include "commlens/app/reproduce/recordings.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "commlens/app/free_memory.hpp"
@@ -59,7 +61,7 @@ void add_lengths(std::vector<Training>& trainings, std::int64_t layers, std::int
     overrides.heads = 2;  // the scores of every head are kept, the square of the sequence
     constexpr double longest = 4096;
     const double part = static_cast<double>(sequence) / longest;
-    const double expected = 0.3 + 4 * part * part * static_cast<double>(layers) / 2;
+    const double expected = 1.2 + 37 * part * part * static_cast<double>(layers) / 2;
     for (const int zero : {0, 3}) {
       Training training = data_training(zero, overrides, "19M", expected);
       training.overrides.dp = 2;
@@ -101,7 +103,7 @@ void add_model_trainings(std::vector<Training>& trainings) {
 std::vector<Training> quick_trainings() {
   std::vector<Training> trainings;
   for (const int zero : {0, 1, 2, 3}) {
-    trainings.push_back(data_training(zero, narrow_19m(64), "19M", 1));
+    trainings.push_back(data_training(zero, narrow_19m(64), "19M", 1.5));
   }
   add_model_trainings(trainings);
   add_lengths(trainings, 2, 64);
@@ -116,7 +118,7 @@ std::vector<Training> full_trainings() {
       overrides.seq = 64;
       overrides.micro_batch = 1;
       overrides.dtype = DType::bf16;
-      Training training = data_training(zero, overrides, model, model == std::string("19M") ? 40 : 90);
+      Training training = data_training(zero, overrides, model, model == std::string("19M") ? 25 : 35);
       training.iterations = 2;
       trainings.push_back(training);
     }
@@ -170,8 +172,7 @@ Result<void> check_room(const Training& training) {
 
 Result<Recording> recorded(const Training& training, const std::string& where,
                            const std::function<bool()>& stop_requested) {
-  Recording recording{
-      training.name, training.title, command_of(training), {}, {}, training.iterations, 0, 0, 0, 0};
+  Recording recording{training.name, training.title, command_of(training), {}, {}, training.iterations};
   TrainRequest request;
   request.config = {training.model};
   request.overrides = training.overrides;
@@ -186,7 +187,10 @@ Result<Recording> recorded(const Training& training, const std::string& where,
           return failure("stopped");
         }
         for (std::size_t at = 1; at < result.iterations.size(); ++at) {
-          recording.seconds += std::chrono::duration<double>(result.iterations[at].time).count();
+          const double seconds = std::chrono::duration<double>(result.iterations[at].time).count();
+          recording.seconds += seconds;
+          recording.fastest_s = at == 1 ? seconds : std::min(recording.fastest_s, seconds);
+          recording.slowest_s = std::max(recording.slowest_s, seconds);
         }
         recording.seconds /= static_cast<double>(result.iterations.size() - 1);
         recording.flops_per_s = iteration_flops_per_rank(recording.job).value / recording.seconds;

@@ -25,7 +25,9 @@ struct Recording {
   std::int64_t calls = 0;        // of all ranks
   std::int64_t equal_calls = 0;  // of these, as predicted
   double seconds = 0;            // of an iteration after the first, the mean
-  double flops_per_s = 0;        // of a rank
+  double fastest_s = 0;          // of these
+  double slowest_s = 0;
+  double flops_per_s = 0;  // of a rank
 };
 
 /// A training that is to be made.

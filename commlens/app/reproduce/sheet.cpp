@@ -1,7 +1,9 @@
 #include "commlens/app/reproduce/sheet.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,10 +17,21 @@ std::vector<ColumnUse> with_series(std::vector<ColumnUse> own) {
   return own;
 }
 
-std::string interval_text(const Series& series) {
+std::string ends_text(const Series& series) {
   constexpr double percent = 100;
-  return fmt::format("the 90 % interval of an iteration is -{:.0f} to +{:.0f} %", percent * series.below,
-                     percent * series.above);
+  return fmt::format("-{:.0f} to +{:.0f} %", percent * series.below, percent * series.above);
+}
+
+std::string interval_text(const Series& series) {
+  return fmt::format("the 90 % interval of an iteration is {}", ends_text(series));
+}
+
+std::string unmeasured_text(const std::vector<std::string>& settings) {
+  std::string text;
+  for (const std::string& setting : settings) {
+    text += fmt::format("; not measured: {}", setting);
+  }
+  return text;
 }
 
 std::optional<std::size_t> column_at(const Table& table, std::string_view key) {
@@ -46,7 +59,7 @@ std::string_view name_of(Evidence evidence) {
 Sheet::Sheet(std::vector<ColumnUse> own) : table_(columns(with_series(std::move(own)))) {}
 
 void Sheet::add(std::vector<Cell> cells, const Series& series) {
-  std::string provenance = series.provenance;
+  std::string provenance = series.provenance + unmeasured_text(series.unmeasured);
   if (series.above > 0) {
     provenance += fmt::format("; {}", interval_text(series));
   }
@@ -61,16 +74,79 @@ void Sheet::add(std::vector<Cell> cells, const Series& series) {
   found->others += found->series.provenance == series.provenance ? 0 : 1;
   found->series.below = std::max(found->series.below, series.below);
   found->series.above = std::max(found->series.above, series.above);
+  for (const std::string& setting : series.unmeasured) {
+    if (std::ranges::find(found->series.unmeasured, setting) == found->series.unmeasured.end()) {
+      found->series.unmeasured.push_back(setting);
+    }
+  }
 }
 
-std::vector<std::string> Sheet::notes() const {
+namespace {
+
+/// Series that one sentence tells.
+using ToldTogether = std::vector<Series>;
+
+std::string note_of(const ToldTogether& together, bool has_others) {
+  const Series& first = together.front();
+  if (together.size() == 1) {
+    return fmt::format("{}: {}, {}{}{}{}.", first.name, name_of(first.evidence),
+                       has_others ? "row by row as the data have it, such as " : "", first.provenance,
+                       unmeasured_text(first.unmeasured),
+                       first.above > 0 ? fmt::format("; {} at the widest", interval_text(first)) : "");
+  }
+  std::string names;
+  for (const Series& series : together) {
+    names += fmt::format("{}{}{}", names.empty() ? "" : "; ", series.name,
+                         series.above > 0 ? fmt::format(" ({})", ends_text(series)) : "");
+  }
+  return fmt::format("{}, {}{}: {}.", name_of(first.evidence), first.provenance,
+                     first.above > 0 ? ", with the 90 % interval of an iteration" : "", names);
+}
+
+/// "Not measured: latent attention (DeepSeek-V3, Megatron 0.19; …)." of series that are told together.
+std::vector<std::string> unmeasured_notes(const ToldTogether& together) {
+  std::vector<std::pair<std::string, std::string>> names_of_settings;
+  for (const Series& series : together) {
+    for (const std::string& setting : series.unmeasured) {
+      auto found = std::ranges::find(names_of_settings, setting, &std::pair<std::string, std::string>::first);
+      if (found == names_of_settings.end()) {
+        names_of_settings.emplace_back(setting, series.name);
+      } else {
+        found->second += "; " + series.name;
+      }
+    }
+  }
   std::vector<std::string> notes;
+  for (const auto& [setting, names] : names_of_settings) {
+    notes.push_back(fmt::format("Not measured: {} ({}).", setting, names));
+  }
+  return notes;
+}
+
+}  // namespace
+
+std::vector<std::string> Sheet::notes(const std::vector<std::string>* names) const {
+  std::vector<std::pair<ToldTogether, bool>> groups;
   for (const auto& [series, others] : told_) {
-    std::string note =
-        fmt::format("{}: {}, {}{}", series.name, name_of(series.evidence),
-                    others > 0 ? "row by row as the data have it, such as " : "", series.provenance);
-    note += series.above > 0 ? fmt::format("; {} at the widest", interval_text(series)) : "";
-    notes.push_back(note + ".");
+    if (names != nullptr && std::ranges::find(*names, series.name) == names->end()) {
+      continue;
+    }
+    const auto same = std::ranges::find_if(groups, [&](const auto& group) {
+      const Series& first = group.first.front();
+      return !group.second && first.evidence == series.evidence && first.provenance == series.provenance;
+    });
+    if (others == 0 && same != groups.end()) {
+      same->first.push_back(series);
+    } else {
+      groups.push_back({{series}, others > 0});
+    }
+  }
+  std::vector<std::string> notes;
+  for (const auto& [together, has_others] : groups) {
+    notes.push_back(note_of(together, has_others));
+    if (together.size() > 1) {
+      std::ranges::move(unmeasured_notes(together), std::back_inserter(notes));
+    }
   }
   return notes;
 }

@@ -27,6 +27,7 @@ struct Series {
   std::string provenance;
   double below = 0;  // of simulated times: how far the 90 % interval reaches below, as a share
   double above = 0;
+  std::vector<std::string> unmeasured = {};  // settings whose rules no run was compared with
 };
 
 /// The rows of a figure of the paper: columns of its own, then series, evidence and provenance.
@@ -37,8 +38,9 @@ class Sheet {
   void add(std::vector<Cell> cells, const Series& series);
   const Table& table() const { return table_; }
   bool empty() const { return table_.empty(); }
-  /// One sentence for each series: "Eq. 2 as printed: exact theory, …".
-  std::vector<std::string> notes() const;
+  /// One sentence for each series, or for those together that differ in their names and intervals alone: "Eq.
+  /// 2 as printed: exact theory, …". With `names`, of these series alone.
+  std::vector<std::string> notes(const std::vector<std::string>* names = nullptr) const;
 
  private:
   /// A series, with the widest of its intervals, and how many provenances it has.

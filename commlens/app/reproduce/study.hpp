@@ -93,6 +93,9 @@ class Study {
   const std::vector<Recording>& recordings() const { return recordings_; }
   const Recording* recording(std::string_view name) const;
   void add(Recording recording) { recordings_.push_back(std::move(recording)); }
+  /// Trainings that this machine could not make, with the reason: "125M-zero-0: its ranks need …".
+  const std::vector<std::string>& not_trained() const { return not_trained_; }
+  void lacks_training(std::string reason) { not_trained_.push_back(std::move(reason)); }
   /// Calls of this machine that were timed.
   const std::vector<MeasuredMessages>& measured_messages() const { return measured_messages_; }
   void add(MeasuredMessages messages) { measured_messages_.push_back(std::move(messages)); }
@@ -112,6 +115,7 @@ class Study {
   Result<std::string> config_of(const Asked& asked) const;
 
   std::vector<Recording> recordings_;
+  std::vector<std::string> not_trained_;
   std::vector<MeasuredMessages> measured_messages_;
   std::vector<RecordedStages> stages_;
   std::vector<std::string> stages_not_recorded_;

@@ -29,10 +29,12 @@ constexpr Symbol k_printed[] = {{"a", "attention heads", "--heads"},
                                 {"t", "tensor-parallel ranks", "--tp"},
                                 {"V", "tokens of the vocabulary, padded", "--vocab"},
                                 {"p", "pipeline stages", "--pp"}};
-constexpr Symbol k_added[] = {{"M", "micro-batches of an optimizer step", "--micro-batches"},
+constexpr Symbol k_added[] = {{"dp", "data-parallel ranks, where d means all devices", "--dp"},
+                              {"M", "micro-batches of an optimizer step", "--micro-batches"},
                               {"v", "parts of the model that a stage has", "--virtual-stages"},
                               {"c", "context-parallel ranks", "--cp"},
-                              {"e", "expert-parallel ranks", "--ep"},
+                              {"ep", "expert-parallel ranks", "--ep"},
+                              {"k", "experts of a token", ""},
                               {"P", "parameters", ""},
                               {"g", "ranks that share a copy of the parameters", "--hpz"}};
 

@@ -69,9 +69,7 @@ void add_framework(Sheet& sheet, const Contest& contest, const char* framework, 
   const Trace trace = plan.trace_of({plan.steady_iteration()});
   const std::string version = plan.tables.provenance.framework;
   Series series{version, Evidence::exact, fmt::format("every call by the rules of {}", version)};
-  for (const std::string& reason : plan.unverified) {
-    series.provenance += fmt::format("; not measured: {}", reason);
-  }
+  series.unmeasured = plan.unverified;
   for (const BreakdownRow& row : breakdown(trace, {.rank = Rank{0}, .by_tag = false})) {
     const Rule& rule = trace.rule(row.rule);
     sheet.add({contest.panel, contest.title, framework, name_of(row.kind), row.axis.name(), row.calls,

@@ -120,6 +120,15 @@ const char* panel_title(const std::string& panel) {
                         : "Recorded here: 125M on 8 ranks";
 }
 
+/// Says which trainings of data parallelism this machine could not make.
+void note_not_trained(Item& item, const Study& study) {
+  for (const std::string& reason : study.not_trained()) {
+    if (reason.starts_with("zero-") || reason.starts_with("125M-")) {
+      item.whole.notes.push_back(fmt::format("Not recorded here: {}.", reason));
+    }
+  }
+}
+
 Item breakdown_item(Study& study, const std::string& id, const std::string& caption,
                     const std::vector<std::string>& measures) {
   const Sheet sheet = breakdown_sheet(study);
@@ -132,6 +141,7 @@ Item breakdown_item(Study& study, const std::string& id, const std::string& capt
       "not say how many were logged, and the share of the broadcast is a matter of that alone, not of the "
       "model's size.",
       k_logged_iterations, k_logged_iterations));
+  note_not_trained(item, study);
   for (const std::string& panel : values_of(sheet.table(), "panel")) {
     item.panels.push_back(panel_of(rows_with(sheet.table(), "panel", panel), fmt::format("{}-{}", id, panel),
                                    panel_title(panel), "", drawing));
@@ -280,6 +290,7 @@ ItemResult zero_theory(Study& study) {
                                      fmt::format("fig-10-{}", panel), panel_title(panel), "", drawing));
     }
   }
+  note_not_trained(item, study);
   return item;
 }
 
