@@ -132,11 +132,9 @@ Json all_rows_json(const BenchComparison& comparison) {
   if (!comparison.all) {
     return {};
   }
-  const LaunchShift& shift = comparison.all->shift;
-  return {{"ratio", shift.ratio},
-          {"p", shift.p},
-          {"p_adjusted", shift.p_adjusted},
-          {"slower", comparison.all->is_slower}};
+  const LaunchShift& shift = *comparison.all;
+  return {
+      {"ratio", shift.ratio}, {"p", shift.p}, {"p_adjusted", shift.p_adjusted}, {"slower", shift.is_slower}};
 }
 
 bool is_same_everywhere(const Table& table, std::size_t column) {

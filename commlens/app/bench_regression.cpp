@@ -186,9 +186,9 @@ void relate_rows(BenchComparison& comparison, const BenchRun& before, const Benc
     check.relative_ratio = shift.ratio;
     check.p = shift.p;
     check.p_adjusted = shift.p_adjusted;
-    check.is_slower = is_slower(shift, k_limits);
+    check.is_slower = shift.is_slower;
   }
-  comparison.all = {shifts.all, is_slower(shifts.all, k_limits)};
+  comparison.all = shifts.all;
 }
 
 /// Rows by their times.
@@ -201,7 +201,7 @@ void adjust_rows(BenchComparison& comparison) {
   for (std::size_t row = 0; row < adjusted.size(); ++row) {
     BenchCheck& check = comparison.rows[row];
     check.p_adjusted = adjusted[row];
-    check.is_slower = is_slower({check.ratio(), check.p, adjusted[row]}, k_limits);
+    check.is_slower = adjusted[row] < k_limits.significance && check.ratio() > k_limits.least_ratio;
   }
 }
 

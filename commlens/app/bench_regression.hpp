@@ -23,15 +23,9 @@ struct BenchCheck {
   double ratio() const { return now_s / before_s; }
 };
 
-/// Whether all rows together are slower.
-struct BenchAllCheck {
-  LaunchShift shift;
-  bool is_slower = false;
-};
-
 struct BenchComparison {
   std::vector<BenchCheck> rows;
-  std::optional<BenchAllCheck> all;  // absent of few rows: then each row stands for itself
+  std::optional<LaunchShift> all;  // rows together; absent of few rows: then each row stands for itself
   bool is_slower() const;
 };
 
@@ -40,7 +34,8 @@ struct BenchComparison {
 /// burst (bursts_of()), whose median counts. Launches of one program take one of several speeds, up to twice
 /// apart, which is common to their rows; from four rows on, a row is therefore compared with the other rows
 /// of its launches, and the speed of the launches by itself (launch_shifts()). Of fewer rows each is compared
-/// by its times. Slower is what has p_adjusted < 0.01 and a ratio above 1.05. Fails as check_can_compare().
+/// by its times. Slower is what has p_adjusted < 0.01 and a ratio above those of SlowerLimits. Fails as
+/// check_can_compare().
 Result<BenchComparison> check_bench(const BenchRun& before, const BenchRun& now);
 
 /// Whether check_bench() can say something once `now` has `more` independent launches. Fails where the two

@@ -140,7 +140,7 @@ std::string check_lines(const BenchResult& result, const TextStyle& style) {
     }
   }
   if (checked.all && checked.all->is_slower) {
-    const LaunchShift& shift = checked.all->shift;
+    const LaunchShift& shift = *checked.all;
     lines += fmt::format("all rows {}: {:.2f} x, p = {:.2g}\n", in_colour("slower", Colour::red, style),
                          shift.ratio, shift.p_adjusted);
   }

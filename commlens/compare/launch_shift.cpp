@@ -56,7 +56,12 @@ LaunchShift shift_of(const std::vector<double>& before, const std::vector<double
   if (before.empty() || now.empty()) {
     return {};
   }
-  return {.ratio = std::exp(middle_of(now) - middle_of(before)), .p = exact_p(before, now), .p_adjusted = 1};
+  return {.ratio = std::exp(middle_of(now) - middle_of(before)), .p = exact_p(before, now)};
+}
+
+void settle(LaunchShift& shift, double p_adjusted, double significance, double least_ratio) {
+  shift.p_adjusted = p_adjusted;
+  shift.is_slower = p_adjusted < significance && shift.ratio > least_ratio;
 }
 
 /// Launches of two results.
@@ -109,10 +114,6 @@ class LaunchPair {
 
 }  // namespace
 
-bool is_slower(const LaunchShift& shift, const SlowerLimits& limits) {
-  return shift.p_adjusted < limits.significance && shift.ratio > limits.least_ratio;
-}
-
 LaunchShifts launch_shifts(std::span<const LaunchTimes> before, std::span<const LaunchTimes> now,
                            const SlowerLimits& limits) {
   COMMLENS_CHECK(!before.empty() && !now.empty(), "both results have launches");
@@ -121,19 +122,19 @@ LaunchShifts launch_shifts(std::span<const LaunchTimes> before, std::span<const 
   std::vector<double> p_values;
   std::vector<bool> counts;  // rows that are not slower than the others, by Bonferroni
   for (std::size_t row = 0; row < pair.rows(); ++row) {
-    LaunchShift shift = pair.relative(row);
+    const LaunchShift shift = pair.relative(row);
     p_values.push_back(shift.p);
-    shift.p_adjusted = shift.p * static_cast<double>(pair.rows() + 1);
-    counts.push_back(!is_slower(shift, limits));
+    const double bonferroni = shift.p * static_cast<double>(pair.rows() + 1);
+    counts.push_back(!(bonferroni < limits.significance && shift.ratio > limits.least_ratio));
     shifts.relative.push_back(shift);
   }
   shifts.all = pair.common(counts);
   p_values.push_back(shifts.all.p);
   const std::vector<double> adjusted = holm_adjusted(p_values);
   for (std::size_t row = 0; row < pair.rows(); ++row) {
-    shifts.relative[row].p_adjusted = adjusted[row];
+    settle(shifts.relative[row], adjusted[row], limits.significance, limits.least_ratio);
   }
-  shifts.all.p_adjusted = adjusted.back();
+  settle(shifts.all, adjusted.back(), limits.significance, limits.least_common_ratio);
   return shifts;
 }
 
