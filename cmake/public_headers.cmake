@@ -7,7 +7,7 @@ endif()
 file(GLOB roots RELATIVE ${SOURCE} ${SOURCE}/commlens/app/*.hpp)
 # Parts of the verbs that no request or result shows.
 list(FILTER roots EXCLUDE REGEX
-     "/(command_help|completion|earlier_trace|engine_module|directory_watch|job_recording|job_text|json_result|launcher|manual|output_place|record_child|record_iterations|record_preload|record_program|recording_place|replay_comparison|report_input|train_transport|tune_files)\\.hpp$")
+     "/(command_help|completion|earlier_trace|engine_module|directory_watch|job_recording|job_text|json_members|json_result|launch_pace|launcher|manual|output_place|record_child|record_iterations|record_preload|record_program|recording_place|replay_comparison|report_input|train_transport|tune_files|tune_launches)\\.hpp$")
 set(todo ${roots} commlens/formats/formats.hpp)
 set(headers "")
 while(todo)

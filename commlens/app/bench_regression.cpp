@@ -85,7 +85,7 @@ std::string text_of(const BenchKey& key) {
 }
 
 /// "A, B, C and 2 more".
-std::string listed(const std::vector<std::string>& texts) {
+std::string listed_rows(const std::vector<std::string>& texts) {
   constexpr std::size_t k_most = 3;
   const std::size_t shown = std::min(texts.size(), k_most);
   const std::string first =
@@ -253,7 +253,7 @@ Result<void> check_can_compare(const std::string& name, const BenchRun& before, 
     }
   }
   if (!missing.empty()) {
-    add(fmt::format("{} has no {}; time the calls that it has, or measure it anew", name, listed(missing)));
+    add(fmt::format("{} has no {}; time the calls that it has, or measure it anew", name, listed_rows(missing)));
   }
   std::vector<std::string> few;
   for (const ComparedResult& result :
@@ -268,7 +268,7 @@ Result<void> check_can_compare(const std::string& name, const BenchRun& before, 
     add(
         fmt::format("{}, and launches differ by themselves; {} of each result are the least, 10 find 15 %: "
                     "--launches 10, over MPI --append FILE in each of 10 jobs",
-                    listed(few), k_fewest_launches));
+                    listed_rows(few), k_fewest_launches));
   }
   if (obstacles.empty()) {
     add(power_obstacle(fewest_launches(before, keys), fewest_launches(now, keys) + more, keys.size()));

@@ -78,14 +78,14 @@ void warn_of_left_out(const Events& events, const TunedMessages& found) {
   }
 }
 
-tune::SelectionOptions selection_of(const TuneRequest& request) {
+tune::SelectionOptions selection_options(const TuneRequest& request) {
   return {.least_gain = request.least_gain, .seed = request.seed};
 }
 
 /// Times on one rank of the job; the first rank gets the result.
 TunedMessages tune_on(Communicator& world, const ModelMessages& messages, const TuneRequest& request,
                       std::uint64_t seed) {
-  TuneRoundOptions options{.selection = selection_of(request),
+  TuneRoundOptions options{.selection = selection_options(request),
                            .seed = seed,
                            .time = request.time,
                            .most_rounds = request.most_rounds,
@@ -123,8 +123,8 @@ Result<TuneResult> tuning_concluded(const TuneRequest& request, TuneResult resul
     return failure("no message of the iteration has algorithms to choose from");
   }
   if (request.append.empty()) {
-    decide_over(result.tuned, result.launches, selection_of(request));
-  } else if (const Result<void> added = append_launches(request.append, result, selection_of(request));
+    decide_over(result.tuned, result.launches, selection_options(request));
+  } else if (const Result<void> added = append_launches(request.append, result, selection_options(request));
              !added) {
     return tl::unexpected(added.error());
   }
