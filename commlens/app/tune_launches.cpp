@@ -118,6 +118,24 @@ Result<std::vector<TuneLaunch>> parsed_launches(const std::string& file, const s
   return Result<std::vector<TuneLaunch>>(std::move(launches));
 }
 
+/// Fails where launches have messages that this job does not make.
+Result<void> check_same_messages(const std::string& file, const std::vector<TuneLaunch>& launches,
+                                 const TunedMessages& found) {
+  for (const TuneLaunch& launch : launches) {
+    for (const TuneLaunchRow& row : launch.rows) {
+      const bool is_known = std::ranges::any_of(found.messages, [&](const TunedMessage& message) {
+        return is_of(row, key_of(message), row.algorithm);
+      });
+      if (!is_known) {
+        return failure(fmt::format(
+            "--append {}: holds launches of other messages, as {} of {} on {} ranks; choose another file",
+            file, row.op, to_text(Bytes{row.bytes}), row.ranks));
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 TuneLaunch tune_launch_of(const TunedMessages& found, std::uint64_t seed, std::int64_t began_ns) {
@@ -183,7 +201,12 @@ Result<std::vector<TuneLaunch>> tune_launches_in(const std::string& file, const 
 Result<void> append_launches(const std::string& file, TuneResult& result,
                              const tune::SelectionOptions& selection) {
   const FileLock lock(file);
-  return tune_launches_in(file, result).map([&](std::vector<TuneLaunch> launches) {
+  Result<std::vector<TuneLaunch>> earlier = tune_launches_in(file, result);
+  if (!earlier) {
+    return tl::unexpected(earlier.error());
+  }
+  return check_same_messages(file, *earlier, result.tuned).map([&] {
+    std::vector<TuneLaunch> launches = std::move(*earlier);
     launches.insert(launches.end(), result.launches.begin(), result.launches.end());
     result.launches = std::move(launches);
     decide_over(result.tuned, result.launches, selection);

@@ -121,6 +121,9 @@ TEST(TuneLaunches, AreRefusedWhereTheyAreOfOtherMessages) {
   TuneRequest request = brief_tuning();
   request.append = directory.path("launches.json");
   tuned_by(request);
+  request.messages.overrides.hidden = 64;
+  EXPECT_NE(refusal_of(request).find("holds launches of other messages, as all_reduce of "),
+            std::string::npos);
   request.messages.overrides.dp = 4;
   EXPECT_NE(refusal_of(request).find("and this job has"), std::string::npos);
   request.append = directory.write("other.json", "{}");
