@@ -52,19 +52,25 @@ std::vector<tune::LaunchedVariant> launched_variants(const TunedMessage& message
 Table launch_table(const TuneLaunch& launch) {
   Table table(columns({"op", "dtype", "group_size", "message_bytes", "algorithm", "even_round_count",
                        "even_default_s", "even_time_s", "odd_round_count", "odd_default_s", "odd_time_s"}));
+  const auto time = [](const tune::HalfMedians& half, double seconds) {
+    return half.rounds > 0 ? Cell(seconds) : Cell();
+  };
   for (const TuneLaunchRow& row : launch.rows) {
+    const auto& [even, odd] = row.medians;
     table.add({row.op, row.dtype, row.ranks, Bytes{row.bytes},
-               row.algorithm.empty() ? Cell() : Cell(row.algorithm), row.medians.even.rounds,
-               row.medians.even.default_s, row.medians.even.time_s, row.medians.odd.rounds,
-               row.medians.odd.default_s, row.medians.odd.time_s});
+               row.algorithm.empty() ? Cell() : Cell(row.algorithm), even.rounds, time(even, even.default_s),
+               time(even, even.time_s), odd.rounds, time(odd, odd.default_s), time(odd, odd.time_s)});
   }
   return table;
 }
 
 tune::HalfMedians half_from(JsonMembers& members, const std::string& half) {
-  return {.rounds = members.count((half + "_round_count").c_str(), 1),
-          .default_s = members.time_s((half + "_default_s").c_str()),
-          .time_s = members.time_s((half + "_time_s").c_str())};
+  tune::HalfMedians medians{.rounds = members.count((half + "_round_count").c_str(), 0)};
+  if (medians.rounds > 0) {
+    medians.default_s = members.time_s((half + "_default_s").c_str());
+    medians.time_s = members.time_s((half + "_time_s").c_str());
+  }
+  return medians;
 }
 
 TuneLaunch tune_launch_from(const nlohmann::json& object, const std::string& where, std::string& wrong) {
@@ -145,7 +151,7 @@ TuneLaunch tune_launch_of(const TunedMessages& found, std::uint64_t seed, std::i
       TuneLaunchRow row = key_of(message);
       row.algorithm = variant.algorithm;
       row.medians = tune::launch_medians(message.variants.front(), variant);
-      if (row.medians.even.rounds > 0 && row.medians.odd.rounds > 0) {
+      if (row.medians.even.rounds + row.medians.odd.rounds > 0) {
         launch.rows.push_back(std::move(row));
       }
     }

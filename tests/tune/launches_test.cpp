@@ -153,6 +153,23 @@ TunedMessages found_with(double share, std::vector<TuneLaunch>& launches) {
   return found;
 }
 
+// A message that was timed once says how long it takes, and nothing else.
+TEST(TuneLaunches, KeepWhatWasTimedOnce) {
+  const ScratchDirectory directory;
+  TuneRequest request = brief_tuning();
+  request.append = directory.path("launches.json");
+  request.time = 1ns;
+  request.messages.overrides.hidden = 64;
+  for (int launch = 0; launch < 6; ++launch) {
+    tuned_by(request);
+  }
+  const TuneResult result = tuned_by(request);
+  EXPECT_TRUE(result.tuned.rules().empty());
+  for (const TunedMessage& message : result.tuned.messages) {
+    EXPECT_GT(message.decision.default_s, 0);
+  }
+}
+
 // Launches are up to 36 % longer than the first. What saves 30 % is a rule; what saves 6 % in each of them is
 // less than they differ by.
 TEST(TuneLaunches, DecideByWhatAJobGains) {
