@@ -122,7 +122,7 @@ TEST(TuneLaunches, AreRefusedWhereTheyAreOfOtherMessages) {
   request.append = directory.path("launches.json");
   tuned_by(request);
   request.messages.overrides.hidden = 64;
-  EXPECT_NE(refusal_of(request).find("holds launches of other messages, as all_reduce of "),
+  EXPECT_NE(refusal_of(request).find("holds launches of other messages, as reduce_scatter of "),
             std::string::npos);
   request.messages.overrides.dp = 4;
   EXPECT_NE(refusal_of(request).find("and this job has"), std::string::npos);
