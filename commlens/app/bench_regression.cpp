@@ -253,7 +253,8 @@ Result<void> check_can_compare(const std::string& name, const BenchRun& before, 
     }
   }
   if (!missing.empty()) {
-    add(fmt::format("{} has no {}; time the calls that it has, or measure it anew", name, listed_rows(missing)));
+    add(fmt::format("{} has no {}; time the calls that it has, or measure it anew", name,
+                    listed_rows(missing)));
   }
   std::vector<std::string> few;
   for (const ComparedResult& result :
