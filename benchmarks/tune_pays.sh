@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
 # tune_pays.sh COMMLENS STEP_MESSAGES MPIRUN RANKS LAUNCHES: whether the gain that tune states is there in other launches.
-# Tunes the messages of $MODEL (19M with ZeRO-3) over Open MPI, then launches jobs with and without the rules in turns, the order of
-# each pair by chance, and prints the time of the step's messages with rules in each launch, and the median of the
-# differences with its interval (order statistics of 10 pairs: the second and the ninth, 98 %).
+# Tunes the messages of $MODEL (19M with ZeRO-3) over Open MPI by LAUNCHES jobs, then launches as many with and without the
+# rules in turns, the order of each pair by chance, and prints the time of the step's messages with rules in each launch,
+# and the median of the differences with its interval (order statistics of 10 pairs: the second and the ninth, 98 %).
 set -eu
 commlens=$1 step=$2 mpirun=$3 ranks=$4 launches=${5:-10}
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 read -ra model <<<"${MODEL:-19M --zero 3} --dp $ranks"
-"$mpirun" --oversubscribe -n "$ranks" "$commlens" tune --messages "${model[@]}" --transport mpi --time "${TIME:-3}" \
-  --write-openmpi "$directory/rules" --write-transports "$directory/table"
+for ((launch = 1; launch <= launches; ++launch)); do
+  "$mpirun" --oversubscribe -n "$ranks" "$commlens" tune --messages "${model[@]}" --transport mpi --time "${TIME:-3}" \
+    --append "$directory/launches.json" --seed $launch --write-openmpi "$directory/rules" --write-transports "$directory/table" \
+    >"$directory/said"
+done
+cat "$directory/said"
 if ! grep -q '^[1-9][0-9]*  # collectives' "$directory/rules"; then
   echo "no rule: nothing to reproduce"
   exit 0

@@ -248,7 +248,7 @@ Result<BenchResult> bench_checked(BenchResult result, const std::optional<BenchR
   if (!before || !result.reports || result.run.was_stopped) {
     return Result<BenchResult>(std::move(result));
   }
-  return check_bench(*before, result.run).map([&](const std::vector<BenchCheck>& checks) {
+  return check_bench(*before, result.run).map([&](const BenchComparison& checks) {
     result.checked = checks;
     result.checked_with = request.check;
     write_checked(request, result);
@@ -264,10 +264,6 @@ std::int64_t BenchResult::wrong_elements() const {
     wrong += row.wrong_elements.value_or(0);
   }
   return wrong;
-}
-
-bool BenchResult::is_slower() const {
-  return std::any_of(checked.begin(), checked.end(), [](const BenchCheck& check) { return check.is_slower; });
 }
 
 Result<BenchResult> bench_calls(const BenchRequest& request) {

@@ -44,7 +44,7 @@ struct BenchRequest {
   std::string check;   // a file of an earlier result to compare with; empty: none
   std::function<Result<void>()>
       check_places;                      // of the caller's files, by the rank that reports; may be empty
-  std::function<bool()> stop_requested;  // polled on the first rank, and by all while they make large buffers
+  std::function<bool()> stop_requested;  // polled on every rank; one that is to stop stops the job
   Events events;                         // progress comes from the thread of the first rank
   std::function<std::int64_t()> clock;   // of the rank whose thread asks, ns; empty: its machine's
   std::function<std::int64_t()> launch_clock;  // when launches begin, ns since 1970; empty: the machine's
@@ -57,13 +57,13 @@ struct BenchResult {
   bool reports = true;       // false on MPI processes but the first, which has the members below
   bool was_refused = false;  // another MPI process has refused the job, and its result is the error
   BenchRun run;
-  std::vector<BenchCheck> checked;  // against the earlier result, where one was given
-  std::string checked_with;         // its file
+  BenchComparison checked;   // with the earlier result, where one was given
+  std::string checked_with;  // its file
   std::string unwritten;  // why a file of the result is not written, or not as it should be; empty: all are
 
   /// Wrong elements in outputs, of all ranks and rows.
   std::int64_t wrong_elements() const;
-  bool is_slower() const;
+  bool is_slower() const { return checked.is_slower(); }
 };
 
 /// Times calls between ranks that are threads, or over MPI, where every process of the job calls it: the

@@ -127,6 +127,16 @@ Json launch_json(const BenchLaunch& launch) {
           {"rows", rows_json(table_of_rows(rows_of_launch(launch)))}};
 }
 
+/// Null where rows were compared each by itself.
+Json all_rows_json(const BenchComparison& comparison) {
+  if (!comparison.all) {
+    return {};
+  }
+  const LaunchShift& shift = *comparison.all;
+  return {
+      {"ratio", shift.ratio}, {"p", shift.p}, {"p_adjusted", shift.p_adjusted}, {"slower", shift.is_slower}};
+}
+
 bool is_same_everywhere(const Table& table, std::size_t column) {
   return std::all_of(table.rows().begin(), table.rows().end(), [&](const auto& row) {
     return row[column].value() == table.rows().front()[column].value();
@@ -157,15 +167,15 @@ Table bench_table(const BenchRun& run) {
 }
 
 Table bench_check_table(const std::vector<BenchCheck>& checks) {
-  Table table(columns({"op", "dtype", Column{.key = "axis", .title = "groups"},
-                       Column{.key = "group_size", .title = "ranks"},
-                       Column{.key = "message_bytes", .title = "size"}, "in_place", "before_p50_ns", "p50_ns",
-                       Column{.key = "ratio", .title = "now / before"}, "p", "p_adjusted", "slower"}));
+  Table table(columns(
+      {"op", "dtype", Column{.key = "axis", .title = "groups"}, Column{.key = "group_size", .title = "ranks"},
+       Column{.key = "message_bytes", .title = "size"}, "in_place", "before_p50_ns", "p50_ns",
+       Column{.key = "ratio", .title = "now / before"}, "relative_ratio", "p", "p_adjusted", "slower"}));
   for (const BenchCheck& check : checks) {
     table.add({check.key.op, check.key.dtype, check.key.group,
                check.key.group_size > 0 ? Cell(check.key.group_size) : Cell(), Bytes{check.key.bytes},
                check.key.in_place, nanoseconds(check.before_s), nanoseconds(check.now_s), check.ratio(),
-               check.p, check.p_adjusted, check.is_slower});
+               check.relative_ratio, check.p, check.p_adjusted, check.is_slower});
   }
   return table;
 }
@@ -191,8 +201,10 @@ nlohmann::ordered_json bench_json(const BenchResult& result) {
     json["step_ranks"] = step->ranks;
   }
   json["launches"] = std::move(launches);
-  if (!result.checked.empty()) {
-    json["check"] = {{"file", result.checked_with}, {"rows", rows_json(bench_check_table(result.checked))}};
+  if (!result.checked.rows.empty()) {
+    json["check"] = {{"file", result.checked_with},
+                     {"rows", rows_json(bench_check_table(result.checked.rows))},
+                     {"all_rows", all_rows_json(result.checked)}};
   }
   return json;
 }

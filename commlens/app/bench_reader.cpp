@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/app/json_members.hpp"
 #include "commlens/base/file.hpp"
 
 namespace commlens {
@@ -17,115 +17,7 @@ namespace {
 
 using BenchJson = nlohmann::json;
 
-constexpr double k_longest_ns = 1e18;  // 30 years
-constexpr std::int64_t k_most_count = std::int64_t{1} << 50;
-
-/// The members of an object. What is not as it must be is noted, the first time for all that share `wrong`.
-class BenchMembers {
- public:
-  BenchMembers(const BenchJson& object, std::string where, std::string& wrong)
-      : object_(object), where_(std::move(where)), wrong_(wrong) {
-    if (!object.is_object()) {
-      note(fmt::format("{} is no object", where_.empty() ? "it" : where_));
-    }
-  }
-
-  std::string word(const char* key) {
-    constexpr std::size_t k_longest = 100;
-    const BenchJson& value = at(key);
-    const bool is_word = value.is_string() && !value.get_ref<const std::string&>().empty() &&
-                         value.get_ref<const std::string&>().size() <= k_longest &&
-                         std::ranges::all_of(value.get_ref<const std::string&>(),
-                                             [](char each) { return each >= ' ' && each <= '~'; });
-    return is_word ? value.get<std::string>() : noted(key, "no word", std::string());
-  }
-  /// Any text.
-  std::string name(const char* key) {
-    const BenchJson& value = at(key);
-    return value.is_string() ? value.get<std::string>() : noted(key, "no text", std::string());
-  }
-  std::int64_t count(const char* key, std::int64_t least) {
-    const BenchJson& value = at(key);
-    const bool is_count = value.is_number_integer() && !is_above(value) &&
-                          value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= k_most_count;
-    return is_count ? value.get<std::int64_t>()
-                    : noted(key, fmt::format("no whole number from {} on", least), least);
-  }
-  /// Nanoseconds since 1970.
-  std::int64_t unix_time(const char* key) {
-    const BenchJson& value = at(key);
-    const bool is_time =
-        value.is_number_unsigned() &&
-        value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-    return is_time ? value.get<std::int64_t>() : noted(key, "no time since 1970", std::int64_t{0});
-  }
-  std::uint64_t seed(const char* key) {
-    const BenchJson& value = at(key);
-    return value.is_number_unsigned() ? value.get<std::uint64_t>()
-                                      : noted(key, "no whole number from 0 on", std::uint64_t{0});
-  }
-  bool boolean(const char* key) {
-    const BenchJson& value = at(key);
-    return value.is_boolean() ? value.get<bool>() : noted(key, "neither true nor false", false);
-  }
-  /// A list, empty where it is none.
-  const BenchJson& list(const char* key) {
-    static const BenchJson none = BenchJson::array();
-    const BenchJson& value = at(key);
-    if (!value.is_array()) {
-      note_at(key, "no list");
-    }
-    return value.is_array() ? value : none;
-  }
-  /// A time that is not null, above 0.
-  double seconds(const char* key) {
-    const std::optional<double> time = optional_seconds(key);
-    return time && *time > 0 ? *time : noted(key, "no time above 0", 1.0);
-  }
-  /// A time, or a difference of times; absent where it is null.
-  std::optional<double> optional_seconds(const char* key) {
-    const BenchJson& value = at(key);
-    if (value.is_null()) {
-      return std::nullopt;
-    }
-    const double time = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
-    return time >= -k_longest_ns && time <= k_longest_ns
-               ? std::optional(time * 1e-9)
-               : noted(key, "no time in nanoseconds", std::optional<double>());
-  }
-  bool is_null(const char* key) const { return at(key).is_null(); }
-  void note(const std::string& what) {
-    if (wrong_.empty()) {
-      wrong_ = what;
-    }
-  }
-
- private:
-  /// Null where there is none.
-  const BenchJson& at(const char* key) const {
-    static const BenchJson none;
-    const auto found = object_.find(key);
-    return found == object_.end() ? none : *found;
-  }
-  static bool is_above(const BenchJson& value) {
-    return value.is_number_unsigned() &&
-           value.get<std::uint64_t>() > static_cast<std::uint64_t>(k_most_count);
-  }
-  void note_at(const char* key, const std::string& what) {
-    note(fmt::format("{}{}{} is {}", where_, where_.empty() ? "" : ": ", key, what));
-  }
-  template <typename Value>
-  Value noted(const char* key, const std::string& what, Value value) {
-    note_at(key, what);
-    return value;
-  }
-
-  const BenchJson& object_;
-  std::string where_;
-  std::string& wrong_;
-};
-
-std::vector<bench::RowFlag> flags_from(BenchMembers& members) {
+std::vector<bench::RowFlag> flags_from(JsonMembers& members) {
   std::vector<bench::RowFlag> flags;
   for (const BenchJson& name : members.list("sample_flags")) {
     const auto flag =
@@ -137,7 +29,7 @@ std::vector<bench::RowFlag> flags_from(BenchMembers& members) {
   return flags;
 }
 
-BenchLaunchRow launch_row_from(BenchMembers members) {
+BenchLaunchRow launch_row_from(JsonMembers members) {
   BenchLaunchRow row;
   row.key = {members.word("op"),
              members.word("dtype"),
@@ -165,7 +57,7 @@ BenchLaunchRow launch_row_from(BenchMembers members) {
 }
 
 BenchLaunch launch_from(const BenchJson& object, const std::string& where, std::string& wrong) {
-  BenchMembers members(object, where, wrong);
+  JsonMembers members(object, where, wrong);
   BenchLaunch launch;
   if (!object.is_object()) {
     return launch;
@@ -179,7 +71,7 @@ BenchLaunch launch_from(const BenchJson& object, const std::string& where, std::
   std::set<BenchKey> keys;
   for (const BenchJson& row : members.list("rows")) {
     const std::string where_row = fmt::format("{}, row {}", where, launch.rows.size() + 1);
-    BenchMembers row_members(row, where_row, wrong);
+    JsonMembers row_members(row, where_row, wrong);
     if (!wrong.empty()) {
       break;
     }
@@ -192,7 +84,7 @@ BenchLaunch launch_from(const BenchJson& object, const std::string& where, std::
 }
 
 BenchRun run_from(const BenchJson& object, std::string& wrong) {
-  BenchMembers members(object, "", wrong);
+  JsonMembers members(object, "", wrong);
   BenchRun run;
   run.transport = members.word("transport");
   run.ranks = members.count("rank_count", 1);

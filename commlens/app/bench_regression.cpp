@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commlens/app/bench_bursts.hpp"
 #include "commlens/bench/median.hpp"
@@ -12,12 +14,12 @@
 namespace commlens {
 namespace {
 
-constexpr double k_significance = 0.01;
-constexpr double k_least_ratio = 1.05;  // the state of a machine shifts by less, and stays so for a while
-constexpr std::int64_t k_fewest_launches = 6;  // of each: 6 against 6 give p = 0.005 at best
+constexpr SlowerLimits k_limits;
+constexpr std::int64_t k_fewest_launches = 6;  // of each: 6 against 6 give p = 0.002 at best
 
-std::map<BenchKey, std::vector<double>> medians_of(const BenchRun& run) {
-  std::map<BenchKey, std::vector<double>> medians;
+/// The medians of each row in each burst.
+std::vector<std::map<BenchKey, double>> medians_of_bursts(const BenchRun& run) {
+  std::vector<std::map<BenchKey, double>> medians;
   for (const std::vector<const BenchLaunch*>& burst : bursts_of(run)) {
     std::map<BenchKey, std::vector<double>> of_burst;
     for (const BenchLaunch* const launch : burst) {
@@ -25,8 +27,19 @@ std::map<BenchKey, std::vector<double>> medians_of(const BenchRun& run) {
         of_burst[row.key].push_back(row.stats.p50_s);
       }
     }
+    std::map<BenchKey, double>& added = medians.emplace_back();
     for (const auto& [key, of_launches] : of_burst) {
-      medians[key].push_back(bench::quantile(of_launches, 0.5));
+      added.emplace(key, bench::quantile(of_launches, 0.5));
+    }
+  }
+  return medians;
+}
+
+std::map<BenchKey, std::vector<double>> medians_of(const BenchRun& run) {
+  std::map<BenchKey, std::vector<double>> medians;
+  for (const std::map<BenchKey, double>& burst : medians_of_bursts(run)) {
+    for (const auto& [key, median] : burst) {
+      medians[key].push_back(median);
     }
   }
   return medians;
@@ -36,24 +49,19 @@ std::int64_t independent_launches(const BenchRun& run) {
   return static_cast<std::int64_t>(bursts_of(run).size());
 }
 
-/// Fails where a result has enough launches, and they make too few independent ones.
-Result<void> check_bursts(const std::string& what, const BenchRun& run, std::int64_t more) {
-  const std::int64_t whole = std::count_if(run.launches.begin(), run.launches.end(),
-                                           [](const BenchLaunch& launch) { return !launch.is_partial; });
-  const std::int64_t independent = independent_launches(run);
-  if (whole + more < k_fewest_launches || independent + more >= k_fewest_launches) {
-    return {};
-  }
-  return failure(
-      fmt::format("--check: the {} launches of {} count as {}: those that begin within {} ms of another "
-                  "share one state of "
-                  "the machine; measure with --launch-every 500ms",
-                  whole + more, what, independent + more, k_least_launch_distance.count()));
-}
-
 std::int64_t launches_of(const std::map<BenchKey, std::vector<double>>& medians, const BenchKey& key) {
   const auto found = medians.find(key);
   return found == medians.end() ? 0 : static_cast<std::int64_t>(found->second.size());
+}
+
+/// Of the row that has the fewest.
+std::int64_t fewest_launches(const BenchRun& run, const std::vector<BenchKey>& keys) {
+  const std::map<BenchKey, std::vector<double>> medians = medians_of(run);
+  std::int64_t fewest = launches_of(medians, keys.front());
+  for (const BenchKey& key : keys) {
+    fewest = std::min(fewest, launches_of(medians, key));
+  }
+  return fewest;
 }
 
 /// The rows that are compared.
@@ -76,39 +84,137 @@ std::string text_of(const BenchKey& key) {
                      key.in_place ? ", in place" : "");
 }
 
-Result<void> check_launches(const std::string& what, std::int64_t launches) {
-  if (launches >= k_fewest_launches) {
-    return {};
-  }
-  return failure(
-      fmt::format("--check: {} has {} launch{}, and launches differ by themselves; {} of each result are the "
-                  "least, 10 find "
-                  "15 %: --launches 10, over MPI --append FILE in each of 10 jobs",
-                  what, launches, launches == 1 ? "" : "es", k_fewest_launches));
+/// "A, B, C and 2 more".
+std::string listed_rows(const std::vector<std::string>& texts) {
+  constexpr std::size_t k_most = 3;
+  const std::size_t shown = std::min(texts.size(), k_most);
+  const std::string first =
+      fmt::format("{}", fmt::join(texts.begin(), texts.begin() + std::ptrdiff_t(shown), ", "));
+  return shown == texts.size() ? first : fmt::format("{} and {} more", first, texts.size() - shown);
 }
 
-/// Fails where no test of so many rows could be significant with these launches.
-Result<void> check_power(std::int64_t before, std::int64_t now, std::size_t rows) {
-  if (smallest_p(before, now) * static_cast<double>(rows) < k_significance) {
-    return {};
+/// One result of two that are to be compared, and what stands against it.
+struct ComparedResult {
+  std::string name;
+  const BenchRun& run;
+  std::int64_t more = 0;       // launches that it is to have besides
+  bool may_lack_rows = false;  // which is said elsewhere
+
+  std::int64_t launches() const { return independent_launches(run) + more; }
+};
+
+std::string launches_text(const std::string& what, std::int64_t launches) {
+  return fmt::format("{} has {} launch{}", what, launches, launches == 1 ? "" : "es");
+}
+
+/// Which rows, or the result as a whole, have too few launches. Those of one moment are said by
+/// burst_obstacle().
+void add_few_launches(std::vector<std::string>& few, const ComparedResult& result,
+                      const std::vector<BenchKey>& keys) {
+  if (result.launches() < k_fewest_launches) {
+    few.push_back(launches_text(result.name, result.launches()));
+    return;
   }
-  return failure(
-      fmt::format("--check: {} against {} launches cannot show a difference of one of {} rows; 10 of "
-                  "each can: --launches 10, over MPI --append FILE in each of 10 jobs",
-                  before, now, rows));
+  const std::map<BenchKey, std::vector<double>> medians = medians_of(result.run);
+  for (const BenchKey& key : keys) {
+    const std::int64_t launches = launches_of(medians, key) + result.more;
+    if (launches < k_fewest_launches && !(launches == 0 && result.may_lack_rows)) {
+      few.push_back(launches_text(fmt::format("{} of {}", text_of(key), result.name), launches));
+    }
+  }
+}
+
+/// Why a result with enough launches makes too few independent ones; empty: it does not.
+std::string burst_obstacle(const ComparedResult& result) {
+  const std::int64_t whole = std::count_if(result.run.launches.begin(), result.run.launches.end(),
+                                           [](const BenchLaunch& launch) { return !launch.is_partial; }) +
+                             result.more;
+  return whole < k_fewest_launches || result.launches() >= k_fewest_launches
+             ? std::string()
+             : fmt::format(
+                   "the {} launches of {} count as {}: those that begin within {} ms of another share "
+                   "one state of the machine; measure with --launch-every 500ms",
+                   whole, result.name, result.launches(), k_least_launch_distance.count());
+}
+
+/// How many tests the comparison of so many rows makes.
+std::size_t tests_of(std::size_t rows) { return rows >= k_fewest_rows_to_relate ? rows + 1 : rows; }
+
+/// Why no test of so many rows could be significant with these launches; empty: one could.
+std::string power_obstacle(std::int64_t before, std::int64_t now, std::size_t rows) {
+  return smallest_exact_p(before, now) * static_cast<double>(tests_of(rows)) < k_limits.significance
+             ? std::string()
+             : fmt::format(
+                   "{} against {} launches cannot show a difference of one of {} rows; 10 of each can: "
+                   "--launches 10, over MPI --append FILE in each of 10 jobs",
+                   before, now, rows);
+}
+
+std::string difference_between(const BenchRun& earlier, const BenchRun& now) {
+  return earlier.transport == now.transport && earlier.ranks == now.ranks && earlier.is_cold == now.is_cold
+             ? std::string()
+             : fmt::format(
+                   "holds {} ranks over {} with {} buffers, and this job has {} over {} with {} ones; "
+                   "choose another file",
+                   earlier.ranks, earlier.transport, earlier.is_cold ? "cold" : "hot", now.ranks,
+                   now.transport, now.is_cold ? "cold" : "hot");
+}
+
+/// The rows of `keys` in each independent launch.
+std::vector<LaunchTimes> launch_times(const BenchRun& run, const std::vector<BenchKey>& keys) {
+  std::vector<LaunchTimes> launches;
+  for (const std::map<BenchKey, double>& burst : medians_of_bursts(run)) {
+    LaunchTimes& times = launches.emplace_back();
+    for (const BenchKey& key : keys) {
+      const auto found = burst.find(key);
+      times.push_back(found == burst.end() ? std::nullopt : std::optional(found->second));
+    }
+  }
+  return launches;
+}
+
+/// Rows by the other rows of their launches.
+void relate_rows(BenchComparison& comparison, const BenchRun& before, const BenchRun& now) {
+  std::vector<BenchKey> keys;
+  for (const BenchCheck& check : comparison.rows) {
+    keys.push_back(check.key);
+  }
+  const LaunchShifts shifts = launch_shifts(launch_times(before, keys), launch_times(now, keys), k_limits);
+  for (std::size_t row = 0; row < keys.size(); ++row) {
+    const LaunchShift& shift = shifts.relative[row];
+    BenchCheck& check = comparison.rows[row];
+    check.relative_ratio = shift.ratio;
+    check.p = shift.p;
+    check.p_adjusted = shift.p_adjusted;
+    check.is_slower = shift.is_slower;
+  }
+  comparison.all = shifts.all;
+}
+
+/// Rows by their times.
+void adjust_rows(BenchComparison& comparison) {
+  std::vector<double> p_values;
+  for (const BenchCheck& check : comparison.rows) {
+    p_values.push_back(check.p);
+  }
+  const std::vector<double> adjusted = holm_adjusted(p_values);
+  for (std::size_t row = 0; row < adjusted.size(); ++row) {
+    BenchCheck& check = comparison.rows[row];
+    check.p_adjusted = adjusted[row];
+    check.is_slower = adjusted[row] < k_limits.significance && check.ratio() > k_limits.least_ratio;
+  }
 }
 
 }  // namespace
 
+bool BenchComparison::is_slower() const {
+  return (all && all->is_slower) ||
+         std::any_of(rows.begin(), rows.end(), [](const BenchCheck& check) { return check.is_slower; });
+}
+
 Result<void> check_comparable(const std::string& what, const BenchRun& earlier, const BenchRun& now) {
-  if (earlier.transport == now.transport && earlier.ranks == now.ranks && earlier.is_cold == now.is_cold) {
-    return {};
-  }
-  return failure(
-      fmt::format("{}: holds {} ranks over {} with {} buffers, and this job has {} over {} "
-                  "with {} ones; choose another file",
-                  what, earlier.ranks, earlier.transport, earlier.is_cold ? "cold" : "hot", now.ranks,
-                  now.transport, now.is_cold ? "cold" : "hot"));
+  const std::string difference = difference_between(earlier, now);
+  return difference.empty() ? Result<void>() : failure(fmt::format("{}: {}", what, difference));
 }
 
 Result<void> check_can_append(const std::string& file, const BenchRun& earlier, const BenchRun& now) {
@@ -126,55 +232,69 @@ Result<void> check_can_append(const std::string& file, const BenchRun& earlier, 
 
 Result<void> check_can_compare(const std::string& name, const BenchRun& before, const BenchRun& now,
                                std::int64_t more) {
-  const Result<void> alike =
-      check_comparable("--check " + name, before, now)
-          .and_then([&] { return check_bursts(name, before, 0); })
-          .and_then([&] { return check_launches(name, independent_launches(before)); })
-          .and_then([&] { return check_bursts("this result", now, more); })
-          .and_then([&] { return check_launches("this result", independent_launches(now) + more); });
-  if (!alike) {
-    return alike;
+  const std::vector<BenchKey> keys = compared_keys(now);
+  if (keys.empty()) {
+    return failure("--check: this result has no rows");
+  }
+  std::vector<std::string> obstacles;
+  const auto add = [&](const std::string& obstacle) {
+    if (!obstacle.empty()) {
+      obstacles.push_back(obstacle);
+    }
+  };
+  if (const std::string difference = difference_between(before, now); !difference.empty()) {
+    add(fmt::format("{} {}", name, difference));
   }
   const std::map<BenchKey, std::vector<double>> earlier = medians_of(before);
-  const std::map<BenchKey, std::vector<double>> later = medians_of(now);
-  const std::vector<BenchKey> keys = compared_keys(now);
+  std::vector<std::string> missing;
   for (const BenchKey& key : keys) {
-    const std::int64_t launches = launches_of(earlier, key);
-    if (launches == 0) {
-      return failure(fmt::format("--check: {} has no {}; time the calls that it has, or measure it anew",
-                                 name, text_of(key)));
-    }
-    const std::int64_t launches_now = launches_of(later, key) + more;
-    const Result<void> enough =
-        check_launches(fmt::format("{} of {}", text_of(key), name), launches)
-            .and_then(
-                [&] { return check_launches(fmt::format("{} of this result", text_of(key)), launches_now); })
-            .and_then([&] { return check_power(launches, launches_now, keys.size()); });
-    if (!enough) {
-      return enough;
+    if (!earlier.contains(key) && !earlier.empty()) {
+      missing.push_back(text_of(key));
     }
   }
-  return keys.empty() ? failure("--check: this result has no rows") : Result<void>();
+  if (!missing.empty()) {
+    add(fmt::format("{} has no {}; time the calls that it has, or measure it anew", name,
+                    listed_rows(missing)));
+  }
+  std::vector<std::string> few;
+  for (const ComparedResult& result :
+       {ComparedResult{name, before, 0, true}, ComparedResult{"this result", now, more}}) {
+    const std::string burst = burst_obstacle(result);
+    add(burst);
+    if (burst.empty()) {
+      add_few_launches(few, result, keys);
+    }
+  }
+  if (!few.empty()) {
+    add(
+        fmt::format("{}, and launches differ by themselves; {} of each result are the least, 10 find 15 %: "
+                    "--launches 10, over MPI --append FILE in each of 10 jobs",
+                    listed_rows(few), k_fewest_launches));
+  }
+  if (obstacles.empty()) {
+    add(power_obstacle(fewest_launches(before, keys), fewest_launches(now, keys) + more, keys.size()));
+  }
+  return obstacles.empty() ? Result<void>() : failure(fmt::format("--check: {}", fmt::join(obstacles, "; ")));
 }
 
-Result<std::vector<BenchCheck>> check_bench(const BenchRun& before, const BenchRun& now) {
+Result<BenchComparison> check_bench(const BenchRun& before, const BenchRun& now) {
   return check_can_compare("the earlier result", before, now, 0).map([&] {
     const std::map<BenchKey, std::vector<double>> earlier = medians_of(before);
     const std::map<BenchKey, std::vector<double>> later = medians_of(now);
-    std::vector<BenchCheck> checks;
-    std::vector<double> p_values;
+    BenchComparison comparison;
     for (const BenchKey& key : compared_keys(now)) {
-      const double p = mann_whitney(earlier.at(key), later.at(key)).p;
-      checks.push_back(
-          {key, bench::quantile(earlier.at(key), 0.5), bench::quantile(later.at(key), 0.5), p, 1, false});
-      p_values.push_back(p);
+      comparison.rows.push_back({.key = key,
+                                 .before_s = bench::quantile(earlier.at(key), 0.5),
+                                 .now_s = bench::quantile(later.at(key), 0.5),
+                                 .relative_ratio = {},
+                                 .p = exact_p(earlier.at(key), later.at(key))});
     }
-    const std::vector<double> adjusted = holm_adjusted(p_values);
-    for (std::size_t place = 0; place < checks.size(); ++place) {
-      checks[place].p_adjusted = adjusted[place];
-      checks[place].is_slower = adjusted[place] < k_significance && checks[place].ratio() > k_least_ratio;
+    if (comparison.rows.size() >= k_fewest_rows_to_relate) {
+      relate_rows(comparison, before, now);
+    } else {
+      adjust_rows(comparison);
     }
-    return checks;
+    return comparison;
   });
 }
 

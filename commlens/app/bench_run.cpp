@@ -1,13 +1,11 @@
 #include "commlens/app/bench_run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <random>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +15,7 @@
 #include "commlens/app/bench_reader.hpp"
 #include "commlens/app/job_transports.hpp"
 #include "commlens/app/json_result.hpp"
+#include "commlens/app/launch_pace.hpp"
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/train_transport.hpp"
 #include "commlens/base/file.hpp"
@@ -32,30 +31,6 @@ namespace {
 std::uint64_t any_seed() {
   constexpr std::uint64_t k_seeds = 1'000'000;  // short enough to be typed
   return std::random_device{}() % k_seeds;
-}
-
-/// Time since 1970 that only moves forward.
-class LaunchClock {
- public:
-  explicit LaunchClock(std::function<std::int64_t()> given) : given_(std::move(given)) {}
-
-  std::int64_t now() const { return given_ ? given_() : began_ + bench::monotonic_ns() - began_monotonic_; }
-
- private:
-  std::function<std::int64_t()> given_;
-  std::int64_t began_ = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
-  std::int64_t began_monotonic_ = bench::monotonic_ns();
-};
-
-/// Waits until `due`, or until the job is to stop. Returns the time.
-std::int64_t waited_until(const LaunchClock& clock, std::int64_t due, const BenchRequest& request) {
-  constexpr std::int64_t k_between_questions_ns = 20'000'000;
-  std::int64_t now = clock.now();
-  while (now < due && !(request.stop_requested && request.stop_requested())) {
-    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(due - now, k_between_questions_ns)));
-    now = clock.now();
-  }
-  return now;
 }
 
 /// One launch on one rank.
@@ -248,7 +223,7 @@ Result<BenchResult> bench_on_threads(const BenchRequest& request, const BenchJob
   std::int64_t due = clock.now();
   for (std::int64_t launch = 0; launch < request.launches && !progress.run().was_stopped; ++launch) {
     const std::uint64_t own_seed = seed + static_cast<std::uint64_t>(launch);
-    const std::int64_t began = waited_until(clock, due, request);
+    const std::int64_t began = waited_until(clock, due, request.stop_requested);
     due = began + request.launch_every.count();
     progress.begin_launch(own_seed, began);
     run_thread_ranks(ranks, [&](std::unique_ptr<Communicator> bare) {

@@ -123,20 +123,29 @@ std::string wrong_lines(const std::vector<BenchRow>& rows, const TextStyle& styl
 }
 
 std::string check_lines(const BenchResult& result, const TextStyle& style) {
-  if (result.checked.empty()) {
+  const BenchComparison& checked = result.checked;
+  if (checked.rows.empty()) {
     return {};
   }
   std::string lines;
-  for (const BenchCheck& check : result.checked) {
+  for (const BenchCheck& check : checked.rows) {
     if (check.is_slower) {
-      lines +=
-          fmt::format("{} {} of {}: {} before, {} now, {:.2f} x, p = {:.2g}\n",
-                      in_colour("slower", Colour::red, style), check.key.op, to_text(Bytes{check.key.bytes}),
-                      time_text(check.before_s), time_text(check.now_s), check.ratio(), check.p_adjusted);
+      lines += fmt::format(
+          "{}{} {} of {}: {} before, {} now, {:.2f} x{}, p = {:.2g}\n",
+          in_colour("slower", Colour::red, style), check.relative_ratio ? " than the other rows:" : "",
+          check.key.op, to_text(Bytes{check.key.bytes}), time_text(check.before_s), time_text(check.now_s),
+          check.ratio(),
+          check.relative_ratio ? fmt::format(", {:.2f} x against the other rows", *check.relative_ratio) : "",
+          check.p_adjusted);
     }
   }
+  if (checked.all && checked.all->is_slower) {
+    const LaunchShift& shift = *checked.all;
+    lines += fmt::format("all rows {}: {:.2f} x, p = {:.2g}\n", in_colour("slower", Colour::red, style),
+                         shift.ratio, shift.p_adjusted);
+  }
   return fmt::format("against {}, {} rows by the medians of their launches:\n{}", result.checked_with,
-                     result.checked.size(), lines.empty() ? "none is slower\n" : lines);
+                     checked.rows.size(), lines.empty() ? "none is slower\n" : lines);
 }
 
 std::string bench_text(const BenchResult& result, const TextStyle& style) {

@@ -7,10 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "commlens/app/bench_bursts.hpp"
 #include "commlens/app/free_memory.hpp"
+#include "commlens/app/launch_pace.hpp"
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/train_transport.hpp"
 #include "commlens/app/tune_files.hpp"
+#include "commlens/app/tune_launches.hpp"
 #include "commlens/app/version.hpp"
 #include "commlens/transport/call_board.hpp"
 #include "commlens/transport/call_watch.hpp"
@@ -32,7 +35,18 @@ Result<void> check_tune_request(const TuneRequest& request) {
   if (request.most_rounds < k_least_rounds) {
     return failure(fmt::format("a choice needs {} rounds, half of them for its report", k_least_rounds));
   }
-  return {};
+  if (request.transport == Transport::mpi && request.launches != 1) {
+    return failure(
+        "--launches: mpirun starts the ranks, so a job over MPI is one launch; run it several times with "
+        "--append FILE");
+  }
+  if (request.launches > 1 && request.launch_every < k_least_launch_distance) {
+    return failure(fmt::format(
+        "--launch-every: launches that begin less than {} ms apart share one state of the machine "
+        "and show nothing of others; give 500ms",
+        k_least_launch_distance.count()));
+  }
+  return request.launches >= 1 ? Result<void>() : failure("--launches must be above 0");
 }
 
 Result<ModelMessages> read_messages(const TuneRequest& request) {
@@ -64,10 +78,15 @@ void warn_of_left_out(const Events& events, const TunedMessages& found) {
   }
 }
 
+tune::SelectionOptions selection_options(const TuneRequest& request) {
+  return {.least_gain = request.least_gain, .seed = request.seed};
+}
+
 /// Times on one rank of the job; the first rank gets the result.
-TunedMessages tune_on(Communicator& world, const ModelMessages& messages, const TuneRequest& request) {
-  TuneRoundOptions options{.selection = {.least_gain = request.least_gain, .seed = request.seed},
-                           .seed = request.seed,
+TunedMessages tune_on(Communicator& world, const ModelMessages& messages, const TuneRequest& request,
+                      std::uint64_t seed) {
+  TuneRoundOptions options{.selection = selection_options(request),
+                           .seed = seed,
                            .time = request.time,
                            .most_rounds = request.most_rounds,
                            .stop_requested = request.stop_requested};
@@ -95,12 +114,19 @@ Result<TuneResult> tuning_concluded(const TuneRequest& request, TuneResult resul
   result.messages = result.messages.empty() ? "messages" : result.messages;
   result.seed = request.seed;
   result.least_gain = request.least_gain;
+  result.tuned.launches = std::ssize(result.launches);
   warn_of_left_out(request.events, result.tuned);
   if (result.tuned.was_stopped) {
     return result;  // rounds that are missing decide nothing; files of an earlier run stay as they are
   }
   if (result.tuned.messages.empty()) {
     return failure("no message of the iteration has algorithms to choose from");
+  }
+  if (request.append.empty()) {
+    decide_over(result.tuned, result.launches, selection_options(request));
+  } else if (const Result<void> added = append_launches(request.append, result, selection_options(request));
+             !added) {
+    return tl::unexpected(added.error());
   }
   return write_rule_files(request.files, result).map([&](std::vector<std::string> files) {
     result.written = std::move(files);
@@ -130,6 +156,28 @@ Result<ModelMessages> messages_of_threads(const TuneRequest& request) {
       });
 }
 
+/// New threads, communicators and buffers.
+TunedMessages launched_on_threads(const ModelMessages& messages, const TuneRequest& request,
+                                  std::uint64_t seed) {
+  TunedMessages launched;
+  const auto watch = watch_of({request.timeout, request.give_up}, CallBoard::of_threads(messages.job_ranks));
+  run_thread_ranks(messages.job_ranks, [&](std::unique_ptr<Communicator> own) {
+    const std::unique_ptr<Communicator> world = watch->watched(decorated(request, std::move(own)));
+    const bool is_first = world->rank() == GroupRank{0};
+    TunedMessages found = tune_on(*world, messages, request, seed);
+    if (is_first) {
+      launched = std::move(found);
+    }
+  });
+  return launched;
+}
+
+/// Fails where launches could not be added to the file, before anything is timed.
+Result<void> launches_of_file(const TuneRequest& request, const TuneResult& planned) {
+  return request.append.empty() ? Result<void>()
+                                : tune_launches_in(request.append, planned).map([](const auto&) {});
+}
+
 Result<TuneResult> tune_threads(const TuneRequest& request) {
   return messages_of_threads(request).and_then([&](const ModelMessages& messages) {
     TuneResult result{.messages = messages.source,
@@ -137,17 +185,18 @@ Result<TuneResult> tune_threads(const TuneRequest& request) {
                       .library = fmt::format("threads of commlens {}", k_version),
                       .ranks = messages.job_ranks,
                       .classes = messages.classes};
-    const auto watch =
-        watch_of({request.timeout, request.give_up}, CallBoard::of_threads(messages.job_ranks));
-    run_thread_ranks(messages.job_ranks, [&](std::unique_ptr<Communicator> own) {
-      const std::unique_ptr<Communicator> world = watch->watched(decorated(request, std::move(own)));
-      const bool is_first = world->rank() == GroupRank{0};
-      TunedMessages found = tune_on(*world, messages, request);
-      if (is_first) {
-        result.tuned = std::move(found);
+    return launches_of_file(request, result).and_then([&] {
+      const LaunchClock clock;
+      std::int64_t due = clock.now();
+      for (std::int64_t launch = 0; launch < request.launches && !result.tuned.was_stopped; ++launch) {
+        const std::int64_t began = waited_until(clock, due, request.stop_requested);
+        due = began + request.launch_every.count();
+        const std::uint64_t seed = request.seed + static_cast<std::uint64_t>(launch);
+        result.tuned = launched_on_threads(messages, request, seed);
+        result.launches.push_back(tune_launch_of(result.tuned, seed, began));
       }
+      return tuning_concluded(request, std::move(result));
     });
-    return tuning_concluded(request, std::move(result));
   });
 }
 
@@ -164,6 +213,16 @@ Result<TuneResult> said_once(const Error& error) {
                                                        : tl::unexpected(error);
 }
 
+TuneResult planned_over_mpi(const ModelMessages& messages, const TunableMpiWorld& opened,
+                            const Communicator& world) {
+  return {.reports = world.rank() == GroupRank{0},
+          .messages = messages.source,
+          .transport = "mpi",
+          .library = opened.version,
+          .ranks = world.size(),
+          .classes = messages.classes};
+}
+
 /// The messages as one process of the job has them. The first one writes the files.
 Result<ModelMessages> messages_of_process(const TuneRequest& request, const TunableMpiWorld& opened,
                                           const Communicator& world) {
@@ -172,7 +231,12 @@ Result<ModelMessages> messages_of_process(const TuneRequest& request, const Tuna
       .and_then([&] { return check_library(request.files, opened.library, opened.version); })
       .and_then([&] { return read_messages(request); })
       .and_then([&](ModelMessages messages) {
-        return check_tune_memory(messages, world.size()).map([&] { return std::move(messages); });
+        return check_tune_memory(messages, world.size())
+            .and_then([&] {
+              return is_first ? launches_of_file(request, planned_over_mpi(messages, opened, world))
+                              : Result<void>();
+            })
+            .map([&] { return std::move(messages); });
       });
 }
 
@@ -191,13 +255,10 @@ Result<TuneResult> tune_mpi(const TuneRequest& request) {
       if (!all_are) {
         return refused_elsewhere();
       }
-      TuneResult result{.reports = world->rank() == GroupRank{0},
-                        .messages = messages->source,
-                        .transport = "mpi",
-                        .library = opened->version,
-                        .ranks = world->size(),
-                        .classes = messages->classes};
-      result.tuned = tune_on(*world, *messages, request);
+      TuneResult result = planned_over_mpi(*messages, *opened, *world);
+      const std::int64_t began = LaunchClock().now();
+      result.tuned = tune_on(*world, *messages, request, request.seed);
+      result.launches.push_back(tune_launch_of(result.tuned, request.seed, began));
       return tuning_concluded(request, std::move(result));
     });
   } catch (const std::exception& error) {

@@ -13,6 +13,7 @@
 #include "commlens/app/tune_rounds.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/transport/communicator.hpp"
+#include "commlens/tune/launches.hpp"
 
 namespace commlens {
 
@@ -33,14 +34,35 @@ struct TuneRequest {
   std::uint64_t seed = 1;                                  // of the order of calls, and of intervals
   std::chrono::nanoseconds time{std::chrono::seconds(1)};  // of each message with each algorithm, at most
   std::int64_t most_rounds = 400;
+  std::int64_t launches = 1;  // over threads: jobs one after the other
+  std::chrono::nanoseconds launch_every = std::chrono::milliseconds(500);  // from begin to begin, at least
+  std::string append;  // a file of launches of other jobs, to which this one's are added; empty: none
   RuleFiles files;
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // longest wait for one call; 0: any
   /// As TrainRequest::give_up.
   std::function<void(const std::string& reason)> give_up;
-  std::function<bool()> stop_requested;  // polled on the first rank
+  std::function<bool()> stop_requested;  // polled on every rank; one that is to stop stops the job
   Events events;
   /// Decorates the communicator of each rank; empty: nothing does.
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> decorate;
+};
+
+/// A message made in one way, in one launch.
+struct TuneLaunchRow {
+  std::string op;
+  std::string dtype;
+  std::int64_t ranks = 2;
+  std::int64_t bytes = 0;
+  std::string algorithm;  // empty: the library's choice
+  tune::LaunchMedians medians;
+};
+
+/// What one launch has measured.
+struct TuneLaunch {
+  std::uint64_t seed = 1;
+  std::int64_t began_ns = 0;  // since 1970
+  std::int64_t rounds = 0;
+  std::vector<TuneLaunchRow> rows;
 };
 
 /// Which algorithm each message should use.
@@ -55,10 +77,12 @@ struct TuneResult {
   double least_gain = 0;
   std::vector<RankRange> classes;
   TunedMessages tuned;
+  std::vector<TuneLaunch> launches;  // by which it is decided, those of other jobs in the file first
   std::vector<std::string> written;  // files
 };
 
-/// Times the messages with each algorithm of the transport, decides, and writes the files. Over MPI every
+/// Times the messages with each algorithm of the transport, decides, by all launches where there are several,
+/// and writes the files. Over MPI every
 /// process of the job calls it. Fails on requests that cannot be: over MPI on one rank, the first that has an
 /// error, and the result of the others is refused. A run that was stopped decides nothing and writes no file.
 /// Throws SystemError if a rank fails.

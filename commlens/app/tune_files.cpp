@@ -104,7 +104,12 @@ Result<void> check_rule_files(const TuneRequest& request) {
     }
     inputs.push_back(file.path);
   }
-  return {};
+  if (request.append == "-") {
+    return failure("--append -: name a file; standard output has the result");
+  }
+  return request.append.empty() ? Result<void>() : check_file_place("--append", request.append).and_then([&] {
+    return check_apart("--append", request.append, inputs);
+  });
 }
 
 Result<void> check_library(const RuleFiles& files, const std::string& library, const std::string& version) {

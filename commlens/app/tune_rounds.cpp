@@ -12,6 +12,7 @@
 #include "commlens/bench/measure.hpp"
 #include "commlens/bench/rounds.hpp"
 #include "commlens/transport/reduce_kernels.hpp"
+#include "commlens/tune/launches.hpp"
 
 namespace commlens {
 namespace {
@@ -242,6 +243,7 @@ auto subject_of(const TunedMessage& message) {
 /// Libraries tell sizes apart, and no types: a rule needs the same choice for all types of its size.
 void refuse_rules_that_types_disagree_on(std::vector<TunedMessage>& messages) {
   for (TunedMessage& message : messages) {
+    message.no_rule.clear();
     const auto algorithm = [](const TunedMessage& one) {
       return one.decision.variant == 0 ? std::string() : one.variants[one.decision.variant].algorithm;
     };
@@ -265,10 +267,22 @@ tune::StepGain step_of_class(const TunedMessages& found, std::size_t place,
   return step_gain(weighted, selection);
 }
 
-void decide_all(TunedMessages& found, const tune::SelectionOptions& selection) {
-  for (TunedMessage& message : found.messages) {
-    message.decision = decide(message.variants, selection);
-  }
+}  // namespace
+
+tune::Rule TunedMessage::rule() const {
+  return {.kind = kind_of(timed.op),
+          .ranks = timed.ranks,
+          .message = timed.bytes(),
+          .algorithm = variants.at(decision.variant).algorithm};
+}
+
+bool TunedMessages::has_enough_launches() const {
+  return launches == 1 || launches >= tune::k_fewest_launches;
+}
+
+bool TunedMessages::is_confirmed() const { return has_enough_launches() && step.gain_s.low > 0; }
+
+void settle_decisions(TunedMessages& found, const std::function<tune::StepGain(std::size_t place)>& step_of) {
   refuse_rules_that_types_disagree_on(found.messages);
   const std::size_t classes = found.messages.empty() ? 0 : found.messages.front().calls_of_class.size();
   double longest = -1;
@@ -283,20 +297,9 @@ void decide_all(TunedMessages& found, const tune::SelectionOptions& selection) {
     }
   }
   if (classes > 0) {
-    found.step = step_of_class(found, found.step_class, selection);
+    found.step = step_of(found.step_class);
   }
 }
-
-}  // namespace
-
-tune::Rule TunedMessage::rule() const {
-  return {.kind = kind_of(timed.op),
-          .ranks = timed.ranks,
-          .message = timed.bytes(),
-          .algorithm = variants.at(decision.variant).algorithm};
-}
-
-bool TunedMessages::is_confirmed() const { return step.gain_s.low > 0; }
 
 std::vector<tune::Rule> TunedMessages::rules() const {
   std::vector<tune::Rule> found;
@@ -344,7 +347,11 @@ TunedMessages tuned_messages(Communicator& world, const ModelMessages& messages,
   }
   TunedMessages found = rows.result(timed_rounds(world, rows.rows(), rounds));
   if (world.rank() == GroupRank{0}) {
-    decide_all(found, options.selection);
+    for (TunedMessage& message : found.messages) {
+      message.decision = decide(message.variants, options.selection);
+    }
+    settle_decisions(found,
+                     [&](std::size_t place) { return step_of_class(found, place, options.selection); });
   } else {
     found.messages.clear();
   }

@@ -49,7 +49,10 @@ struct TunedMessages {
   std::int64_t rounds = 0;
   bool was_stopped = false;
   double clock_error_s = 0;
+  std::int64_t launches = 1;  // by which it was decided
 
+  /// Whether there are enough launches to decide by: one, of which its rounds say something, or six.
+  bool has_enough_launches() const;
   /// Whether rules exist, and the step gains by them in rounds that did not choose them: the interval of its
   /// gain is above 0.
   bool is_confirmed() const;
@@ -66,5 +69,9 @@ Bytes tuned_memory(const ModelMessages& messages, std::int64_t job_ranks, std::i
 /// time, as those of one axis do. Collective over `world`.
 TunedMessages tuned_messages(Communicator& world, const ModelMessages& messages,
                              const TuneRoundOptions& options);
+
+/// What remains once each message has its decision: leaves out rules that no file can have, finds the class
+/// of ranks that spends most time, and takes the gain of its step from `step_of` (the place of a class).
+void settle_decisions(TunedMessages& found, const std::function<tune::StepGain(std::size_t place)>& step_of);
 
 }  // namespace commlens

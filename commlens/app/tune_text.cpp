@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,6 +7,7 @@
 
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/tune.hpp"
+#include "commlens/app/tune_launches.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/report/table_json.hpp"
 #include "commlens/report/vocabulary.hpp"
@@ -75,24 +77,55 @@ std::string step_text(const TuneResult& result) {
   const tune::StepGain& step = result.tuned.step;
   const auto chosen = std::count_if(result.tuned.messages.begin(), result.tuned.messages.end(),
                                     [](const TunedMessage& message) { return message.has_rule(); });
+  if (!result.tuned.has_enough_launches()) {
+    return fmt::format("no rule: {} launches, and {} are the least to decide by; 10 say more\n",
+                       result.tuned.launches, tune::k_fewest_launches);
+  }
+  const bool is_one = result.tuned.launches == 1;
+  if (chosen == 0 && !is_one) {
+    return fmt::format(
+        "no rule: over {} launches no algorithm is faster than the library's choice by enough\n",
+        result.tuned.launches);
+  }
   if (chosen == 0) {
     return "no rule: no algorithm is faster than the library's choice by enough, in disjoint 95 % "
            "intervals\n";
+  }
+  if (!std::isfinite(step.gain_s.low)) {
+    return fmt::format(
+        "no rule: fewer than {} launches have all messages that another algorithm is faster for\n",
+        tune::k_fewest_launches);
   }
   const std::string gain =
       fmt::format("{} [{}, {}] of {} ({:.1f} %)", tune_seconds_text(step.gain_s.value),
                   tune_seconds_text(step.gain_s.low), tune_seconds_text(step.gain_s.high),
                   tune_seconds_text(step.default_s), k_percent * step.gain_s.value / step.default_s);
+  const std::string step_of = class_text(result);
+  if (is_one) {
+    return (result.tuned.is_confirmed()
+                ? fmt::format("a step of {} gains {}, in rounds that did not choose\n", step_of, gain)
+                : fmt::format("no rule: in rounds that did not choose, a step of {} gains {}\n", step_of,
+                              gain)) +
+           "this is one launch: others differ by more than its interval; ten (--launches 10, over MPI "
+           "--append "
+           "FILE in each of 10 jobs) say what a job gains\n";
+  }
   return result.tuned.is_confirmed()
-             ? fmt::format("a step of {} gains {}, in rounds that did not choose\n", class_text(result), gain)
-             : fmt::format("no rule: in rounds that did not choose, a step of {} gains {}\n",
-                           class_text(result), gain);
+             ? fmt::format(
+                   "over {} launches, a job with the rules gains {} in a step of {} against one without, "
+                   "in rounds that did not choose\n",
+                   result.tuned.launches, gain, step_of)
+             : fmt::format(
+                   "no rule: over {} launches, a step of {} gains {}, no more than launches differ by\n",
+                   result.tuned.launches, step_of, gain);
 }
 
 std::string head_text(const TuneResult& result) {
-  return fmt::format("{}: {} messages on {} ranks over {} ({}), {} rounds, seed {}\n", result.messages,
-                     result.tuned.messages.size(), result.ranks, result.transport, result.library,
-                     result.tuned.rounds, result.seed);
+  return fmt::format(
+      "{}: {} messages on {} ranks over {} ({}), {}{} rounds, seed {}\n", result.messages,
+      result.tuned.messages.size(), result.ranks, result.transport, result.library,
+      result.tuned.launches == 1 ? "" : fmt::format("{} launches, the last of ", result.tuned.launches),
+      result.tuned.rounds, result.seed);
 }
 
 std::string foot_text(const TuneResult& result) {
@@ -125,7 +158,7 @@ std::string rendered(const TuneResult& result, Format format, const TextStyle& s
   return in_format(
       format, [&] { return head_text(result) + table.text_with_hidden(style) + foot_text(result); },
       [&] {
-        return nlohmann::ordered_json({{"schema", "commlens.tune/1"},
+        return nlohmann::ordered_json({{"schema", k_tune_schema},
                                        {"messages_of", result.messages},
                                        {"transport", result.transport},
                                        {"library", result.library},
@@ -139,7 +172,8 @@ std::string rendered(const TuneResult& result, Format format, const TextStyle& s
                                        {"verdict", verdict_of(result)},
                                        {"step", step_json(result)},
                                        {"written", result.written},
-                                       {"rows", rows_json(table)}});
+                                       {"rows", rows_json(table)},
+                                       {"launches", tune_launches_json(result.launches)}});
       },
       [&] { return table.csv(); });
 }

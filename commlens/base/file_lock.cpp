@@ -40,7 +40,11 @@ FileLock::FileLock(const std::filesystem::path& path) {
     return;
   }
   for (bool is_held = false; !is_held;) {
-    file_ = ::open(place.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    file_ = ::open(place.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    made_ = file_ >= 0 ? place.path : std::filesystem::path();
+    if (file_ < 0 && errno == EEXIST) {
+      file_ = ::open(place.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    }
     if (file_ < 0) {
       throw_cannot_write(path, errno);
     }
@@ -52,6 +56,10 @@ FileLock::FileLock(const std::filesystem::path& path) {
 }
 
 FileLock::~FileLock() {
+  struct stat made = {};
+  if (!made_.empty() && is_still_named(file_, made_) && fstat(file_, &made) == 0 && made.st_size == 0) {
+    static_cast<void>(::unlink(made_.c_str()));  // those that wait for it find that, and make another
+  }
   if (file_ >= 0) {
     ::close(file_);
   }

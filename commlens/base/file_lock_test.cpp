@@ -1,6 +1,7 @@
 #include "commlens/base/file_lock.hpp"
 
 #include <array>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -31,6 +32,26 @@ TEST(FileLock, LetsOneReadAndReplaceTheFileAtATime) {
     }
   }
   EXPECT_EQ(*read_text_file(file, 100), "200");
+}
+
+// A job that cannot write its result leaves no empty one.
+TEST(FileLock, LeavesNoFileWhereNoneWasWritten) {
+  const test_support::ScratchDirectory directory;
+  const std::string unwritten = directory.path("unwritten");
+  {
+    const FileLock lock(unwritten);
+  }
+  EXPECT_FALSE(std::filesystem::exists(unwritten));
+  const std::string written = directory.path("written");
+  {
+    const FileLock lock(written);
+    write_file_atomically(written, "");
+  }
+  EXPECT_TRUE(std::filesystem::exists(written));
+  {
+    const FileLock lock(written);
+  }
+  EXPECT_TRUE(std::filesystem::exists(written)) << "it was there, empty";
 }
 
 TEST(FileLock, SaysWhereItCannotBe) {

@@ -247,6 +247,12 @@ Measured measure(Communicator& world, const MeasurePlan& plan, const RoundOption
                  const std::function<void(const Measured&)>& has_more,
                  const std::function<void(const SetUp&)>& sets_up) {
   RankRows rows(world, plan, rounds.stop_requested, sets_up);
+  if (agreed_to_stop(world, rounds.stop_requested)) {  // perhaps with buffers that are not ready
+    Measured stopped;
+    stopped.rows.resize(plan.rows.size());
+    stopped.was_stopped = true;
+    return stopped;
+  }
   RoundOptions options = rounds;
   options.has_first = [&](std::int64_t made) {
     rows.report({SetUp::Step::first_calls, made, row_count(plan)});

@@ -65,7 +65,7 @@ struct SetUp {
 
 /// Measures all rows. Collective over `world`; on other ranks than the first the result has no samples.
 /// `has_more` is called on the first rank while it goes on, `sets_up` before. Every rank asks
-/// `rounds.stop_requested` while it makes large buffers.
+/// `rounds.stop_requested`, also while it makes large buffers.
 Measured measure(Communicator& world, const MeasurePlan& plan, const RoundOptions& rounds,
                  const std::function<void(const Measured&)>& has_more = {},
                  const std::function<void(const SetUp&)>& sets_up = {});

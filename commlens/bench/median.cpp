@@ -42,6 +42,29 @@ std::optional<MedianInterval> median_interval(std::span<const double> values) {
                         sorted.at(std::min(high, sorted.size()) - 1)};
 }
 
+std::optional<MedianInterval> exact_median_interval(std::span<const double> values) {
+  constexpr std::size_t k_most_exact = 1000;  // 2^-N is a number still
+  constexpr double k_outside = 0.025;         // at each end
+  if (values.size() >= k_most_exact) {
+    return median_interval(values);
+  }
+  const auto count = static_cast<double>(values.size());
+  double exactly = std::pow(0.5, count);  // the probability of `below` values under the median
+  double at_most = exactly;
+  std::size_t skipped = 0;
+  for (double below = 0; at_most <= k_outside; ++below) {
+    ++skipped;
+    exactly *= (count - below) / (below + 1);
+    at_most += exactly;
+  }
+  if (skipped == 0) {
+    return std::nullopt;
+  }
+  const std::vector<double> sorted = sorted_copy(values);
+  return MedianInterval{quantile_of_sorted(sorted, 0.5), sorted.at(skipped - 1),
+                        sorted.at(sorted.size() - skipped)};
+}
+
 double quantile(std::span<const double> values, double share) {
   COMMLENS_CHECK(!values.empty(), "nothing has no quantile");
   return quantile_of_sorted(sorted_copy(values), share);

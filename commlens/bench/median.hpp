@@ -17,6 +17,11 @@ struct MedianInterval {
 /// std::nullopt for fewer than 30 values.
 std::optional<MedianInterval> median_interval(std::span<const double> values);
 
+/// The same of few values, exactly: the j-th from below and from above, j the largest for which a binomial
+/// variable (N, 1/2) is below j with at most 2.5 % probability. Of 6 to 8 values that is their range, of 10
+/// the second and the ninth. std::nullopt for fewer than 6 values. Source: Le Boudec (2010), theorem 2.1.
+std::optional<MedianInterval> exact_median_interval(std::span<const double> values);
+
 /// The value below which a share of `values` lies, interpolated between neighbours; `values` not empty.
 double quantile(std::span<const double> values, double share);
 

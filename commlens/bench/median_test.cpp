@@ -34,6 +34,33 @@ TEST(MedianInterval, OfAHundredValuesIsTheFortiethToTheSixtyFirst) {
 
 TEST(MedianInterval, NeedsThirtyValues) { EXPECT_FALSE(median_interval(one_to(29))); }
 
+// Binomial (N, 1/2): none below the median with 1/64 of N = 6, 1/32 of N = 5; at most one with 10/512 of N =
+// 9 and 11/1024 of N = 10, at most two with 56/1024.
+TEST(ExactMedianInterval, OfFewValuesLeavesTheOutermostOut) {
+  struct Expected {
+    int count;
+    double low;
+    double high;
+  };
+  for (const Expected& each : {Expected{6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}}) {
+    const auto interval = exact_median_interval(one_to(each.count));
+    ASSERT_TRUE(interval) << each.count;
+    EXPECT_EQ(interval->low, each.low) << each.count;
+    EXPECT_EQ(interval->high, each.high) << each.count;
+    EXPECT_EQ(interval->median, (1 + each.count) / 2.0) << each.count;
+  }
+  EXPECT_FALSE(exact_median_interval(one_to(5)));
+  EXPECT_FALSE(exact_median_interval({}));
+}
+
+// Of 100 values, exactly: at most 39 below the median with 0.0176, at most 40 with 0.0284.
+TEST(ExactMedianInterval, OfAHundredValuesIsTheFortiethToTheSixtyFirst) {
+  const auto interval = exact_median_interval(one_to(100));
+  ASSERT_TRUE(interval);
+  EXPECT_EQ(interval->low, 40);
+  EXPECT_EQ(interval->high, 61);
+}
+
 TEST(Quantile, IsBetweenNeighbours) {
   const std::vector<double> values = {40, 10, 30, 20};
   EXPECT_EQ(quantile(values, 0), 10);

@@ -169,8 +169,10 @@ class Rounds {
       times.push_back(is_absent ? k_absent : stamps.exit_ns - stamps.entry_ns);
       switches.push_back(stamps.switches);
     }
+    switches.push_back(options_.stop_requested && options_.stop_requested() ? 1 : 0);
     all_reduce(world_, times, ReduceOp::max);
     all_reduce(world_, switches, ReduceOp::sum);
+    is_stopping_ = is_stopping_ || switches.back() > 0;
     if (is_first_) {
       for (std::size_t place = 0; place < batch_.size(); ++place) {
         add_sample(batch_[place], std::span(times).subspan(place * k_times, k_times), switches[place]);
@@ -214,7 +216,7 @@ class Rounds {
       for (const std::size_t row : active_) {
         decision[row + 2] = goes_on(row) ? 1 : 0;
       }
-      result_.was_stopped = is_stopping_ || (options_.stop_requested && options_.stop_requested());
+      result_.was_stopped = is_stopping_;
       decision[0] = result_.was_stopped ? 0 : next_batch(batch, took_ns);
       decision[1] = took_ns / batch > k_long_round_ns ? 1 : 0;
     }
@@ -262,9 +264,8 @@ class Rounds {
 }  // namespace
 
 bool agreed_to_stop(Communicator& world, const std::function<bool()>& stop_requested) {
-  std::vector<std::int64_t> answer = {
-      world.rank().value == 0 && stop_requested && stop_requested() ? std::int64_t{1} : 0};
-  from_first(world, answer);
+  std::vector<std::int64_t> answer = {stop_requested && stop_requested() ? std::int64_t{1} : 0};
+  all_reduce(world, answer, ReduceOp::max);
   return answer[0] == 1;
 }
 

@@ -43,7 +43,8 @@ struct RoundOptions {
   std::int64_t most_rounds = 1000;
   std::chrono::nanoseconds time{std::chrono::seconds(1)};  // per row; then a row is timed no more
   double settled = 0.05;  // half width of the median's interval, relative, at which a row is timed no more
-  /// Asked on rank 0 between rounds, and between the rows of the first one and of long ones; may be empty.
+  /// Asked on every rank between rounds, and between the rows of the first one and of long ones: one that is
+  /// to stop stops all. May be empty.
   std::function<bool()> stop_requested;
   /// Called on rank 0 several times a second with what there is; may be empty.
   std::function<void(const RoundResult&)> has_more;
@@ -54,7 +55,7 @@ struct RoundOptions {
   std::function<std::int64_t()> clock;  // of this rank, ns; empty: the monotonic clock of its machine
 };
 
-/// Whether the first rank is asked to stop: all ranks of `world` get its answer. Collective.
+/// Whether any rank of `world` is asked to stop: all get the same answer. Collective.
 bool agreed_to_stop(Communicator& world, const std::function<bool()>& stop_requested);
 
 /// Times rows in rounds: each round makes every row that is not settled once, in an order shuffled anew from

@@ -164,7 +164,7 @@ TEST(Rounds, EndWhenTheTimeOfARowIsOver) {
 
 TEST(Rounds, StopOnRequestWithWhatThereIs) {
   RoundOptions options = rounds_of(100'000);
-  std::int64_t reports = 0;
+  std::atomic<std::int64_t> reports = 0;
   options.has_more = [&](const RoundResult& result) { reports += !result.rows.at(0).span_s.empty(); };
   options.stop_requested = [&] { return reports >= 2; };
   const RoundResult result = timed(
@@ -174,10 +174,29 @@ TEST(Rounds, StopOnRequestWithWhatThereIs) {
   EXPECT_LT(result.rounds, 100'000);
 }
 
+// Of three ranks, the last one alone is asked, after the first round.
+TEST(Rounds, StopWhereAnyRankIsAsked) {
+  RoundResult first;
+  run_thread_ranks(3, [&](const std::unique_ptr<Communicator>& world) {
+    RoundOptions options = rounds_of(100'000);
+    bool has_begun = false;
+    const bool is_asked = world->rank().value == 2;
+    options.after_first = [&] { return has_begun = true; };
+    options.stop_requested = [&] { return is_asked && has_begun; };
+    const RoundResult own = timed_rounds(*world, {{"barrier", [&] { world->barrier(); }}}, options);
+    EXPECT_TRUE(own.was_stopped) << "rank " << world->rank().value;
+    if (world->rank().value == 0) {
+      first = own;
+    }
+  });
+  EXPECT_GE(first.rows.at(0).span_s.size(), 1U);
+  EXPECT_LT(first.rounds, 100'000);
+}
+
 // Of three rows, asked to stop after the first call of the second one.
 TEST(Rounds, StopBetweenFirstCalls) {
   RoundOptions options = rounds_of(100);
-  std::int64_t made = 0;
+  std::atomic<std::int64_t> made = 0;
   bool has_second_part = false;
   options.has_first = [&](std::int64_t rows) { made = rows; };
   options.stop_requested = [&] { return made == 2; };

@@ -226,8 +226,10 @@ void declare_how(CLI::App& verb, BenchFlags& flags) {
       ->check(between(std::int64_t{1}, std::int64_t{1000}))
       ->capture_default_str()
       ->type_name("K");
-  verb.add_option("--launch-every", flags.launch_every,
-                  "From the begin of a launch to that of the next, at least: launches of one moment are one")
+  verb.add_option(
+          "--launch-every", flags.launch_every,
+          "From the begin of a launch to that of the next, at least: launches of one moment are one. 500ms, "
+          "2s; a number alone is seconds")
       ->capture_default_str()
       ->type_name("T");
   verb.add_option("--time", flags.time, "Of a row, at most; it ends before when its P50 is settled to +-5 %")

@@ -32,6 +32,7 @@ struct TuneFlags {
   std::string least_gain = "5%";
   double time_s = 1;
   std::string timeout = "10min";
+  std::string launch_every = "500ms";
   TuneRequest request;
   OutputFlags output;
 };
@@ -51,6 +52,10 @@ Result<TuneRequest> request_of_flags(const TuneFlags& flags) {
   if (!timeout) {
     return failure("--timeout: " + timeout.error().message);
   }
+  const Result<std::chrono::nanoseconds> every = parse_duration(flags.launch_every);
+  if (!every) {
+    return failure("--launch-every: " + every.error().message);
+  }
   return flags.layout.single().and_then([&](const Overrides& overrides) {
     return share_of(flags.least_gain).map([&](double least_gain) {
       TuneRequest request = flags.request;
@@ -61,6 +66,7 @@ Result<TuneRequest> request_of_flags(const TuneFlags& flags) {
       request.least_gain = least_gain;
       request.time = std::chrono::nanoseconds(static_cast<std::int64_t>(flags.time_s * 1e9));
       request.timeout = *timeout;
+      request.launch_every = *every;
       request.stop_requested = &StopSignals::came;
       return request;
     });
@@ -102,6 +108,24 @@ Result<ExitCode> tune_verb(Console& console, const TuneFlags& flags) {
   request->events = is_another ? Events() : events_of(shown);
   return tune_calls(*request).map(
       [&](const TuneResult& result) { return show_tuning(shown, flags, result); });
+}
+
+void declare_launches(CLI::App& verb, TuneFlags& flags) {
+  verb.add_option(
+          "--launches", flags.request.launches,
+          "Jobs one after the other, kept apart, to decide by: 10 say what other jobs gain; over MPI use "
+          "--append")
+      ->check(between(std::int64_t{1}, std::int64_t{1000}))
+      ->capture_default_str()
+      ->type_name("K");
+  verb.add_option(
+          "--launch-every", flags.launch_every,
+          "From the begin of a launch to that of the next, at least: 500ms, 2s; a number alone is seconds")
+      ->capture_default_str()
+      ->type_name("T");
+  verb.add_option("--append", flags.request.append,
+                  "Write the result there too, and decide by the launches that the file has and this one")
+      ->type_name("FILE");
 }
 
 void declare_rule_files(CLI::App& verb, RuleFiles& files) {
@@ -152,6 +176,7 @@ Action declare_tune(CLI::App& verb) {
       ->type_name("TIME")
       ->capture_default_str();
   verb.add_option("--seed", request.seed, "Of the order of calls")->capture_default_str()->type_name("N");
+  declare_launches(verb, *flags);
   declare_rule_files(verb, request.files);
   declare_output(verb, flags->output);
   flags->layout.declare(verb);

@@ -13,36 +13,7 @@ namespace {
 
 using bench::MedianInterval;
 
-/// Samples of even rounds choose; those of odd rounds report.
-enum class Half : std::uint8_t { even, odd };
-
-/// Times of two variants of a message in the rounds that both were timed in, in the same order. A machine may
-/// be faster in rounds that only one of them saw.
-struct Pairs {
-  std::vector<double> usual;
-  std::vector<double> other;
-};
-
 bool is_in(std::int64_t round, Half half) { return (round % 2 == 0) == (half == Half::even); }
-
-/// Rounds of a variant rise.
-Pairs pairs_of(const Variant& usual, const Variant& other, Half half) {
-  COMMLENS_CHECK(usual.rounds.size() == usual.times_s.size() && other.rounds.size() == other.times_s.size(),
-                 "every sample has its round");
-  Pairs pairs;
-  std::size_t at = 0;
-  for (std::size_t own = 0; own < usual.rounds.size(); ++own) {
-    while (at < other.rounds.size() && other.rounds[at] < usual.rounds[own]) {
-      ++at;
-    }
-    const bool are_both = at < other.rounds.size() && other.rounds[at] == usual.rounds[own];
-    if (are_both && is_in(usual.rounds[own], half)) {
-      pairs.usual.push_back(usual.times_s[own]);
-      pairs.other.push_back(other.times_s[at]);
-    }
-  }
-  return pairs;
-}
 
 /// The median; sorts `values` in part. 0 of nothing.
 double middle(std::vector<double>& values) {
@@ -122,6 +93,25 @@ std::size_t choice(std::span<const Variant> variants, double least_gain) {
 }
 
 }  // namespace
+
+/// Rounds of a variant rise.
+Pairs pairs_of(const Variant& usual, const Variant& other, Half half) {
+  COMMLENS_CHECK(usual.rounds.size() == usual.times_s.size() && other.rounds.size() == other.times_s.size(),
+                 "every sample has its round");
+  Pairs pairs;
+  std::size_t at = 0;
+  for (std::size_t own = 0; own < usual.rounds.size(); ++own) {
+    while (at < other.rounds.size() && other.rounds[at] < usual.rounds[own]) {
+      ++at;
+    }
+    const bool are_both = at < other.rounds.size() && other.rounds[at] == usual.rounds[own];
+    if (are_both && is_in(usual.rounds[own], half)) {
+      pairs.usual.push_back(usual.times_s[own]);
+      pairs.other.push_back(other.times_s[at]);
+    }
+  }
+  return pairs;
+}
 
 Decision decide(std::span<const Variant> variants, const SelectionOptions& options) {
   COMMLENS_CHECK(!variants.empty(), "the default is a variant");

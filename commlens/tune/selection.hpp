@@ -14,6 +14,17 @@ struct Variant {
   std::vector<double> times_s;
 };
 
+/// Samples of even rounds choose; those of odd rounds report.
+enum class Half : std::uint8_t { even, odd };
+
+/// Times of two variants of a message in the rounds of a half that both were timed in, in the same order. A
+/// machine may be faster in rounds that only one of them saw.
+struct Pairs {
+  std::vector<double> usual;
+  std::vector<double> other;
+};
+Pairs pairs_of(const Variant& usual, const Variant& other, Half half);
+
 struct SelectionOptions {
   double least_gain = 0.05;  // of a rule: (default - chosen) / default
   std::uint64_t seed = 1;    // of the resampling

@@ -58,7 +58,7 @@ Alarms alarms_at(double factor) {
     const BenchRun before = run_with(random, 1);
     const auto checks = check_bench(before, run_with(random, factor));
     bool other = false;
-    for (const BenchCheck& check : *checks) {
+    for (const BenchCheck& check : checks->rows) {
       alarms.first += check.is_slower && check.key.op == "op0" ? 1 : 0;
       other = other || (check.is_slower && check.key.op != "op0");
     }
@@ -76,6 +76,86 @@ TEST(BenchCheck, FindsTheRowThatIs15PercentSlowerAndNoOther) {
   const Alarms alarms = alarms_at(1.15);
   EXPECT_GE(alarms.first, 18) << "seed " << k_seed;
   EXPECT_LE(alarms.others, 1) << "seed " << k_seed;
+}
+
+/// Ten launches of nine rows: three ops of three sizes. A launch is fast or half as fast in all rows, which
+/// scatter by 3 %; the rows of an op are slower by one factor, all rows by another.
+BenchRun run_of_two_speeds(std::mt19937_64& random, double op_factor, double factor) {
+  std::lognormal_distribution<double> of_row(0, 0.03);
+  BenchRun run;
+  for (int launch = 0; launch < k_launches; ++launch) {
+    BenchLaunch& added = run.launches.emplace_back();
+    const double speed = random() % 2 == 0 ? 1 : 2;
+    for (const char* const op : {"all_reduce", "all_gather", "broadcast"}) {
+      for (const std::int64_t bytes : {8, 65536, 1048576}) {
+        BenchLaunchRow& row = added.rows.emplace_back();
+        row.key = {op, "fp32", "world", 2, bytes, false};
+        row.stats.p50_s =
+            1e-5 * speed * factor * of_row(random) * (row.key.op == "all_reduce" ? op_factor : 1);
+      }
+    }
+  }
+  return run;
+}
+
+/// Of twenty comparisons, those that find all_reduce, another row, and all rows slower.
+struct SpeedAlarms {
+  int all_reduce = 0;
+  int others = 0;
+  int all = 0;
+};
+
+SpeedAlarms speed_alarms(double op_factor, double factor) {
+  std::mt19937_64 random(k_seed);
+  SpeedAlarms alarms;
+  for (int run = 0; run < k_runs; ++run) {
+    const BenchRun before = run_of_two_speeds(random, 1, 1);
+    const auto checks = check_bench(before, run_of_two_speeds(random, op_factor, factor));
+    bool is_found = false;
+    bool is_other = false;
+    for (const BenchCheck& check : checks->rows) {
+      (check.key.op == "all_reduce" ? is_found : is_other) |= check.is_slower;
+    }
+    alarms.all_reduce += is_found ? 1 : 0;
+    alarms.others += is_other ? 1 : 0;
+    alarms.all += checks->all->is_slower ? 1 : 0;
+  }
+  return alarms;
+}
+
+TEST(BenchCheck, OfLaunchesOfTwoSpeedsRaisesAtMostOneFalseAlarmInTwenty) {
+  const SpeedAlarms alarms = speed_alarms(1, 1);
+  EXPECT_LE(alarms.all_reduce + alarms.others + alarms.all, 1) << "seed " << k_seed;
+}
+
+// By its times alone, such a row is not found.
+TEST(BenchCheck, OfLaunchesOfTwoSpeedsFindsTheOpThatIs15PercentSlowerAndNothingElse) {
+  const SpeedAlarms alarms = speed_alarms(1.15, 1);
+  EXPECT_GE(alarms.all_reduce, 18) << "seed " << k_seed;
+  EXPECT_LE(alarms.others + alarms.all, 1) << "seed " << k_seed;
+}
+
+TEST(BenchCheck, SaysWhereAllRowsAreSlower) {
+  const SpeedAlarms alarms = speed_alarms(1, 2.5);
+  EXPECT_GE(alarms.all, 18) << "seed " << k_seed;
+  EXPECT_LE(alarms.all_reduce + alarms.others, 1) << "seed " << k_seed;
+}
+
+// Two ops, of which one is slower: it may as well be that the other is faster.
+TEST(BenchCheck, RelatesNoRowsWhereThereAreFew) {
+  std::mt19937_64 random(k_seed);
+  const auto few = [](BenchRun run) {
+    for (BenchLaunch& launch : run.launches) {
+      launch.rows.resize(3);
+    }
+    return run;
+  };
+  const auto checks = check_bench(few(run_with(random, 1)), few(run_with(random, 1.3)));
+  ASSERT_TRUE(checks) << checks.error().message;
+  EXPECT_FALSE(checks->all);
+  EXPECT_FALSE(checks->rows.at(0).relative_ratio);
+  EXPECT_TRUE(checks->rows.at(0).is_slower);
+  EXPECT_TRUE(check_bench(run_with(random, 1), run_with(random, 1))->rows.at(0).relative_ratio);
 }
 
 TEST(BenchCheck, CountsLaunchesOfOneMomentAsOne) {
@@ -110,9 +190,9 @@ TEST(BenchCheck, TakesTheMedianOfLaunchesOfOneMoment) {
   };
   const auto checks = check_bench(paired(8, 12), paired(9, 13));
   ASSERT_TRUE(checks) << checks.error().message;
-  EXPECT_DOUBLE_EQ(checks->at(0).before_s, 10e-6);
-  EXPECT_DOUBLE_EQ(checks->at(0).now_s, 11e-6);
-  EXPECT_TRUE(checks->at(0).is_slower);
+  EXPECT_DOUBLE_EQ(checks->rows.at(0).before_s, 10e-6);
+  EXPECT_DOUBLE_EQ(checks->rows.at(0).now_s, 11e-6);
+  EXPECT_TRUE(checks->rows.at(0).is_slower);
 }
 
 // Ten launches of 100 µs each, within 1 %, against ten that are 4 and 6 % longer.
@@ -126,9 +206,9 @@ TEST(BenchCheck, LeavesWhatAMachineShiftsByItself) {
     }
     return run;
   };
-  EXPECT_FALSE(check_bench(longer(1), longer(1.04))->at(0).is_slower);
-  EXPECT_LT(check_bench(longer(1), longer(1.04))->at(0).p_adjusted, 0.01);
-  EXPECT_TRUE(check_bench(longer(1), longer(1.06))->at(0).is_slower);
+  EXPECT_FALSE(check_bench(longer(1), longer(1.04))->rows.at(0).is_slower);
+  EXPECT_LT(check_bench(longer(1), longer(1.04))->rows.at(0).p_adjusted, 0.01);
+  EXPECT_TRUE(check_bench(longer(1), longer(1.06))->rows.at(0).is_slower);
 }
 
 TEST(BenchCheck, RefusesOneLaunch) {
@@ -173,6 +253,22 @@ TEST(BenchCheck, RefusesRowsThatTheEarlierResultLacks) {
               }
             }),
             "");
+}
+
+TEST(BenchCheck, SaysAllThatStandsAgainstIt) {
+  EXPECT_EQ(
+      refusal_after([](BenchRun& before, BenchRun& now) {
+        before.transport = "mpi";
+        for (BenchLaunch& launch : before.launches) {
+          launch.rows.erase(launch.rows.begin());
+        }
+        now.launches.resize(1);
+      }),
+      "--check: the earlier result holds 0 ranks over mpi with hot buffers, and this job has 0 over  with "
+      "hot "
+      "ones; choose another file; the earlier result has no op0 of 8 B (fp32, world of 2 ranks); time the "
+      "calls that it has, or measure it anew; this result has 1 launch, and launches differ by themselves; 6 "
+      "of each result are the least, 10 find 15 %: --launches 10, over MPI --append FILE in each of 10 jobs");
 }
 
 TEST(BenchCheck, CountsWholeLaunchesOfEachRow) {

@@ -17,8 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       COMMLENS_CHECK(row.stats.p50_s > 0 && row.stats.p50_s < 1e10, "a median is a time");
     }
   }
-  if (const Result<std::vector<BenchCheck>> checks = check_bench(*run, *run)) {
-    for (const BenchCheck& check : *checks) {
+  if (const Result<BenchComparison> checks = check_bench(*run, *run)) {
+    for (const BenchCheck& check : checks->rows) {
       COMMLENS_CHECK(check.ratio() == 1 && !check.is_slower, "a result is not slower than itself");
     }
   }

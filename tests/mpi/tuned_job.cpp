@@ -1,13 +1,13 @@
-// One rank of an Open MPI job whose messages are counted (obeyed_rules.sh): tuned_job MODE [FILE | RANKS
-// CALLS]. Exit 0: made its calls; 2: no MPI; else failed.
-//   chosen FILE  every algorithm of every kind, on 4 and on 8 ranks, each at a size of its own; writes FILE
-//   with
-//                the rules for these sizes
+// One rank of a job whose messages are counted (obeyed_rules.sh over Open MPI, obeyed_mpich_rules.sh):
+// tuned_job MODE [FILE | RANKS CALLS]. Exit 0: made its calls; 2: no MPI; else failed.
+//   chosen FILE  every algorithm of every kind, on half the ranks and on all, each at a size of its own;
+//                writes FILE with the rules for these sizes
 //   plain        the same calls, by Open MPI's choice
 //   around       calls of other sizes, and on other numbers of ranks
 //   all-reduce RANKS CALLS  so many of 4 MiB on the first RANKS ranks
 // Without MPI, tuned_job write-mpich FILE WHICH RANKS: MPICH's rules for the messages of every_collective.cpp
-// on RANKS ranks, with the first, second or third algorithm of each kind; WHICH -1: without rules.
+// on RANKS ranks, and an all_reduce of 4 MiB, with the first, second or third algorithm of each kind; WHICH
+// -1: without rules.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -70,7 +70,7 @@ std::unique_ptr<Communicator> first_ranks(Communicator& world, std::int64_t rank
 
 /// Each algorithm a number of times of its own, so that two wrong ones do not make up for each other.
 void call_all(Communicator& world, Caller& caller, bool chosen, std::vector<tune::Rule>& rules) {
-  for (const std::int64_t ranks : {4, 8}) {
+  for (const std::int64_t ranks : {world.size() / 2, world.size()}) {
     const std::unique_ptr<Communicator> group = first_ranks(world, ranks);
     std::size_t number = 0;
     for (const CommKind kind : k_kinds) {
@@ -95,7 +95,10 @@ void call_all(Communicator& world, Caller& caller, bool chosen, std::vector<tune
 
 void call_around(Communicator& world, Caller& caller) {
   constexpr std::size_t k_most_algorithms = 9;
-  for (const std::int64_t ranks : {2, 3, 5, 6, 7}) {
+  for (std::int64_t ranks = 2; ranks < world.size(); ++ranks) {
+    if (ranks == world.size() / 2) {
+      continue;
+    }
     const std::unique_ptr<Communicator> group = first_ranks(world, ranks);
     for (const CommKind kind : k_kinds) {
       for (std::size_t at = 0; at < k_most_algorithms && group != nullptr; ++at) {
@@ -103,7 +106,7 @@ void call_around(Communicator& world, Caller& caller) {
       }
     }
   }
-  for (const std::int64_t ranks : {4, 8}) {
+  for (const std::int64_t ranks : {world.size() / 2, world.size()}) {
     const std::unique_ptr<Communicator> group = first_ranks(world, ranks);
     for (std::size_t at = 0; at < k_most_algorithms && group != nullptr; ++at) {
       for (const std::int64_t beside : {-ranks, ranks}) {
@@ -116,6 +119,8 @@ void call_around(Communicator& world, Caller& caller) {
     }
   }
 }
+
+constexpr std::int64_t k_largest = 1 << 20;  // floats: 4 MiB
 
 int write_mpich(const std::string& file, std::int64_t which, std::int64_t ranks) {
   constexpr std::int64_t k_bytes = 4000;  // of a part in every_collective.cpp
@@ -144,6 +149,10 @@ int write_mpich(const std::string& file, std::int64_t which, std::int64_t ranks)
                        .algorithm = kind.algorithms.at(static_cast<std::size_t>(which))});
     }
   }
+  if (which >= 0) {
+    rules.push_back(rules.front());
+    rules.back().message = Elements{k_largest} * DType::fp32;
+  }
   const auto text = tune::mpich_rules(rules);
   if (!text) {
     fmt::print(stderr, "{}\n", text.error().message);
@@ -153,8 +162,14 @@ int write_mpich(const std::string& file, std::int64_t which, std::int64_t ranks)
   return 0;
 }
 
-int run_mode(Communicator& world, std::string_view mode, const std::vector<std::string>& more) {
-  constexpr std::int64_t k_largest = 1 << 20;  // floats: 4 MiB
+Result<std::string> rules_for(const std::string& library, const std::vector<tune::Rule>& rules) {
+  return library == "mpich"
+             ? tune::mpich_rules(rules)
+             : tune::open_mpi_rules(rules, {.machine = "", .versions = "", .date = "", .messages = ""});
+}
+
+int run_mode(const TunableMpiWorld& opened, std::string_view mode, const std::vector<std::string>& more) {
+  Communicator& world = *opened.world;
   Caller caller(k_largest);
   std::vector<tune::Rule> rules;
   if (mode == "all-reduce" && more.size() == 2) {
@@ -173,8 +188,7 @@ int run_mode(Communicator& world, std::string_view mode, const std::vector<std::
   }
   call_all(world, caller, mode == "chosen", rules);
   if (world.rank() == GroupRank{0} && mode == "chosen") {
-    const auto text =
-        tune::open_mpi_rules(rules, {.machine = "", .versions = "", .date = "", .messages = ""});
+    const auto text = rules_for(opened.library, rules);
     if (!text) {
       fmt::print(stderr, "{}\n", text.error().message);
       return 1;
@@ -192,10 +206,10 @@ int main(int argc, char** argv) {
   if (words.size() == 4 && words[0] == "write-mpich") {
     return write_mpich(words[1], std::stoll(words[2]), std::stoll(words[3]));
   }
-  auto opened = commlens::open_tunable_mpi_world("openmpi");
+  auto opened = commlens::open_tunable_mpi_world("");
   if (!opened) {
     fmt::print(stderr, "{}\n", opened.error().message);
     return 2;
   }
-  return words.empty() ? 1 : run_mode(*opened->world, words.front(), {words.begin() + 1, words.end()});
+  return words.empty() ? 1 : run_mode(*opened, words.front(), {words.begin() + 1, words.end()});
 }

@@ -20,9 +20,28 @@ TEST(LaunchedStages, KnowWhichConnectionsTheTrainingMade) {
   EXPECT_EQ(connections_made(output), (RankPairs{{Rank{1}, Rank{2}}}));
 }
 
-TEST(LaunchedStages, SayNothingOfAnotherProgramsOutput) {
-  std::istringstream output("iteration\nattempting to connect() to nobody\n");
-  EXPECT_TRUE(connections_made(output).empty());
+// Each is the line of a connection, [1,1] to 2, but for one thing.
+TEST(LaunchedStages, SayNothingOfOutputThatIsNotTheTrainings) {
+  const std::string begin = "[1,0]<stdout>:iteration     loss\n";
+  const std::string line =
+      "[1,1]<stderr>:[vm:7] btl: tcp: attempting to connect() to [[1393,1],2] address 127.0.0.1\n";
+  const auto pairs_of = [](const std::string& text) {
+    std::istringstream output(text);
+    return connections_made(output);
+  };
+  ASSERT_EQ(pairs_of(begin + line), (RankPairs{{Rank{1}, Rank{2}}}));
+  for (const std::string& text : {
+           line + begin,                                          // before the training
+           "iteration     loss\n" + line,                         // of no rank's output
+           "[1,0]<stderr>:iteration     loss\n" + line,           // not printed by the training
+           begin + line.substr(line.find("[vm")),                 // from no rank
+           begin + "[1,x]" + line.substr(line.find("<stderr>")),  // from no number
+           begin + "[1,1]<stderr>:attempting to connect() to nobody\n",
+           begin + "[1,1]<stderr>:attempting to connect() to [[1393,1],x] address\n",
+           begin + "[1,1]<stderr>:attempting to connect() to [[1393,2],2] address\n",  // of another job
+       }) {
+    EXPECT_TRUE(pairs_of(text).empty()) << text;
+  }
 }
 
 }  // namespace

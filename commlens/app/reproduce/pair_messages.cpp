@@ -24,10 +24,10 @@ using EndsByPair = std::map<std::pair<Rank, Rank>, PairEnds>;
 void add_ends(EndsByPair& pairs, const Trace& trace, const RankStream& stream) {
   for (std::size_t at = 0; at < stream.times.size(); ++at) {
     const CommOp& op = trace.op(stream.events[at].op);
-    if (!is_point_to_point(op.kind) || !trace.groups.knows_members(op.group)) {
+    const std::vector<Rank> members = trace.groups.members(op.group, stream.ranks.first);
+    if (!is_point_to_point(op.kind) || members.empty()) {  // a hidden group has none
       continue;
     }
-    const std::vector<Rank> members = trace.groups.members(op.group, stream.ranks.first);
     PairEnds& ends = pairs[{members.front(), members.back()}];
     const bool is_send = op.kind == CommKind::send;
     (is_send ? ends.sends : ends.receives)

@@ -56,5 +56,17 @@ TEST(PairCalls, LeaveOutMessagesThatNobodyReceives) {
   EXPECT_TRUE(pair_calls(trace).empty());
 }
 
+TEST(PairCalls, LeaveOutMessagesBetweenHiddenRanks) {
+  Trace trace;
+  const GroupId hidden = trace.groups.intern_hidden(2, "unknown", Axis::pp);
+  const OpId send =
+      trace.intern({.kind = CommKind::send, .dtype = DType::fp32, .group = hidden, .input = {64}});
+  const OpId receive =
+      trace.intern({.kind = CommKind::recv, .dtype = DType::fp32, .group = hidden, .output = {64}});
+  trace.streams.push_back(stream_of(Rank{0}, send, {{100, 110}}));
+  trace.streams.push_back(stream_of(Rank{1}, receive, {{0, 130}}));
+  EXPECT_TRUE(pair_calls(trace).empty());
+}
+
 }  // namespace
 }  // namespace commlens::study
