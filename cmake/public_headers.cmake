@@ -7,7 +7,7 @@ endif()
 file(GLOB roots RELATIVE ${SOURCE} ${SOURCE}/commlens/app/*.hpp)
 # Parts of the verbs that no request or result shows.
 list(FILTER roots EXCLUDE REGEX
-     "/(alert_command|command_help|completion|directory_watch|earlier_trace|engine_module|job_recording|job_text|json_members|json_result|launch_pace|launcher|manual|output_place|record_child|record_iterations|record_preload|record_program|recording_place|replay_comparison|report_input|train_transport|tune_files|tune_launches|watch_tables)\\.hpp$")
+     "/(alert_command|command_help|completion|directory_watch|earlier_trace|engine_module|job_recording|job_text|json_members|json_result|launch_pace|launcher|live_page|live_site|manual|output_place|record_child|record_iterations|record_preload|record_program|recording_place|replay_comparison|report_input|train_transport|tune_files|tune_launches|watch_tables)\\.hpp$")
 set(todo ${roots} commlens/formats/formats.hpp)
 set(headers "")
 while(todo)
