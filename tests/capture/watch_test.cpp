@@ -154,8 +154,9 @@ TEST(WatchedWell, CountsEveryKindOfCall) {
     const JobOptions options = {.mpi = "openmpi", .ranks = ranks};
     const RecordedJob job = directory.run(fmt::format(
         R"("$COMMLENS_BINARY" watch trace --json --until-end --interval 0.1 >events & watch=$!
-{} {} {}/{}_openmpi; wait $watch; echo $? >code)",
-        recording(options), launcher(options), COMMLENS_CAPTURE_PROGRAMS, program));
+{} {} {}/{}_openmpi {}; wait $watch; echo $? >code)",
+        recording(options), launcher(options), COMMLENS_CAPTURE_PROGRAMS, program,
+        directory.path().string()));
     ASSERT_EQ(content_of(directory.path() / "code"), "0\n") << program << job.err;
     expect_sums_of_summary(directory, lines_of(directory.path() / "events", "state").back());
   }
