@@ -30,7 +30,7 @@ std::string communicator_in_words(const HangResult& result, const SeenCall& call
 std::string call_in_words(const HangResult& result, const SeenCall& call) {
   switch (call.part) {
     case CallPart::collective:
-      return fmt::format("{} #{} on {}{}", op_of(call), call.number,
+      return fmt::format("{} #{} on {}{}", shown_foreign(op_of(call)), call.number,
                          ranks_in_words(numbers_of(members_of(result, call))),
                          communicator_in_words(result, call));
     case CallPart::send:
@@ -42,14 +42,14 @@ std::string call_in_words(const HangResult& result, const SeenCall& call) {
     case CallPart::other:
       break;
   }
-  return call.name.empty() ? op_of(call) : call.name;
+  return shown_foreign(call.name.empty() ? op_of(call) : call.name);
 }
 
 /// "MPI_Allreduce, fp64, 8.00 KiB, iteration 300, heat.c:42".
 std::string details_of(const SeenCall& call) {
   std::vector<std::string> parts;
   if (!call.name.empty()) {
-    parts.push_back(call.name);
+    parts.push_back(shown_foreign(call.name));
   }
   if (const Bytes bytes = message_bytes(call.op); bytes.value > 0) {
     parts.push_back(fmt::format("{}, {}", name_of(call.op.dtype), to_text(bytes)));
@@ -58,19 +58,20 @@ std::string details_of(const SeenCall& call) {
     parts.push_back(fmt::format("root {}", call.root));
   }
   if (!call.tag.empty()) {
-    parts.push_back(call.tag);
+    parts.push_back(shown_foreign(call.tag));
   }
   if (call.iteration != k_unknown_iteration && call.iteration >= 0) {
     parts.push_back(fmt::format("iteration {}", call.iteration));
   }
   if (!call.site.empty()) {
-    parts.push_back(call.site);
+    parts.push_back(shown_foreign(call.site));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string signature_in_words(const CallSignature& signature) {
-  std::string text = signature.name.empty() ? std::string(name_of(signature.kind)) : signature.name;
+  std::string text =
+      signature.name.empty() ? std::string(name_of(signature.kind)) : shown_foreign(signature.name);
   if (signature.elements >= 0 && signature.dtype) {
     text += fmt::format(", {} elements of {}", signature.elements, name_of(*signature.dtype));
   }
@@ -154,7 +155,8 @@ std::string culprits_text(const HangResult& result) {
       text += own == nullptr ? doing_of(result, culprit.rank) : "in " + call_in_words(result, *own);
     }
     if (rank.state.process) {
-      text += fmt::format("; host {}, pid {}", rank.state.process->host, rank.state.process->pid);
+      text +=
+          fmt::format("; host {}, pid {}", shown_foreign(rank.state.process->host), rank.state.process->pid);
       if (result.processes[culprit.rank] != ProcessState::unknown) {
         text += fmt::format(" ({})", name_of(result.processes[culprit.rank]));
       }

@@ -132,8 +132,9 @@ Result<void> FolderFollower::State::read_manifest() {
     return view.generation == 0 && options.is_single ? Result<void>(tl::unexpected(read.error()))
                                                      : Result<void>();
   }
-  const bool is_recording = std::all_of(read->streams.begin(), read->streams.end(),
-                                        [](const StreamEntry& entry) { return !entry.tables.empty(); });
+  const bool is_recording =
+      !read->streams.empty() && std::all_of(read->streams.begin(), read->streams.end(),
+                                            [](const StreamEntry& entry) { return !entry.tables.empty(); });
   if (!is_recording) {
     return failure(fmt::format("{}: no recording; only a recording can be followed", path.string()));
   }

@@ -3,6 +3,7 @@
 
 namespace commlens {
 
-constexpr std::int64_t k_largest_tables = std::int64_t{1} << 30;  // bytes of a file of rows
+/// The most bytes of a file of rows; a larger one is refused.
+constexpr std::int64_t k_largest_tables = std::int64_t{1} << 30;
 
 }  // namespace commlens
