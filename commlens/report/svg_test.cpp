@@ -184,7 +184,8 @@ TEST_F(Svg, OfBarsHasABarForEachRow) {
   const std::string svg = drawn(small_bars());
   EXPECT_EQ(xml_fault(svg), "");
   EXPECT_EQ(texts_of(svg),
-            "What is &lt;drawn&gt; &amp; how\ncalls\nforward\nbackward\ncalls\nsend x2\nrecv x2\n0\n5\n10\n7\n11\n");
+            "What is &lt;drawn&gt; &amp; how\ncalls\nforward\nbackward\ncalls\nsend x2\nrecv "
+            "x2\n0\n5\n10\n7\n11\n");
   EXPECT_EQ(filled_with(svg, k_blue), 3U);  // two bars, one mark of the legend
   EXPECT_EQ(filled_with(svg, k_yellow), 3U);
 }
