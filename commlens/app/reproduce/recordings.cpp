@@ -61,7 +61,7 @@ void add_lengths(std::vector<Training>& trainings, std::int64_t layers, std::int
     overrides.heads = 2;  // the scores of every head are kept, the square of the sequence
     constexpr double longest = 4096;
     const double part = static_cast<double>(sequence) / longest;
-    const double expected = 1.2 + 37 * part * part * static_cast<double>(layers) / 2;
+    const double expected = 1.2 + 18 * part * part * static_cast<double>(layers) / 2;
     for (const int zero : {0, 3}) {
       Training training = data_training(zero, overrides, "19M", expected);
       training.overrides.dp = 2;
