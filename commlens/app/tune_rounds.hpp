@@ -53,8 +53,8 @@ struct TunedMessages {
 
   /// Whether there are enough launches to decide by: one, of which its rounds say something, or six.
   bool has_enough_launches() const;
-  /// Whether rules exist, and the step gains by them in rounds that did not choose them: the interval of its
-  /// gain is above 0.
+  /// Whether rules exist, and the step gains by them in rounds that did not choose them: of one launch, the
+  /// interval of its gain is above 0; of several, other launches would show it too (tune::is_found_again()).
   bool is_confirmed() const;
   /// Those of a confirmed result, else none.
   std::vector<tune::Rule> rules() const;

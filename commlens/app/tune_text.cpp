@@ -116,7 +116,7 @@ std::string step_text(const TuneResult& result) {
                    "in rounds that did not choose\n",
                    result.tuned.launches, gain, step_of)
              : fmt::format(
-                   "no rule: over {} launches, a step of {} gains {}, no more than launches differ by\n",
+                   "no rule: over {} launches, a step of {} gains {}, which other launches need not show\n",
                    result.tuned.launches, step_of, gain);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <optional>
 
 #include "commlens/base/check.hpp"
@@ -127,6 +128,11 @@ LaunchMedians launch_medians(const Variant& usual, const Variant& other) {
     }
   }
   return launch;
+}
+
+bool is_found_again(const Estimate& gain) {
+  const double reach = 1 + std::numbers::sqrt2 * 1.645 / 1.96;
+  return gain.value > reach * (gain.value - gain.low);
 }
 
 StepGain step_gain_over_launches(std::span<const LaunchedMessage> messages) {

@@ -56,4 +56,11 @@ struct LaunchedMessage {
 /// E. L. Lehmann, Nonparametrics (1975), sections 2.4 and 2.6, by the normal approximation.
 StepGain step_gain_over_launches(std::span<const LaunchedMessage> messages);
 
+/// Whether a second run of as many launches would find such a gain above 0, too, with 95 % probability: what
+/// it finds differs from what this one has by sqrt 2 times the error of either, so that the gain must be
+/// 1 + sqrt 2 x 1.645 / 1.96 = 2.19 times as large as its interval reaches below it. One whose interval just
+/// excludes 0 is found again every second time. Source: S. N. Goodman, A comment on replication, p-values and
+/// evidence, Stat. Med. 11 (1992) 875-879.
+bool is_found_again(const Estimate& gain);
+
 }  // namespace commlens::tune

@@ -149,6 +149,15 @@ TEST(StepGainOverLaunches, IsUnboundedOfFewerThanSixLaunchesThatHaveAll) {
   EXPECT_EQ(gain_of({first, second}).gain_s.low, -std::numeric_limits<double>::infinity());
 }
 
+// 2.19 times 4.5 is 9.9, and 4.6 times that 10.1.
+TEST(StepGainOverLaunches, IsFoundAgainWhereItIsTwiceWhatItIsUncertainBy) {
+  EXPECT_TRUE(is_found_again({.value = 10, .low = 5.5, .high = 20}));
+  EXPECT_FALSE(is_found_again({.value = 10, .low = 5.4, .high = 12}));
+  EXPECT_FALSE(is_found_again({.value = 10, .low = -std::numeric_limits<double>::infinity(), .high = 20}));
+  EXPECT_FALSE(is_found_again({.value = -10, .low = -12, .high = -8}));
+  EXPECT_FALSE(is_found_again({}));
+}
+
 TEST(StepGainOverLaunches, IsNoneWhereNothingWasChosen) {
   const auto variants = with_shares({1, 1, 1, 1, 1, 1}, {0.5, 0.5, 0.5, 0.5, 0.5, 0.5});
   const StepGain step = step_gain_over_launches(std::vector<LaunchedMessage>{{variants, 0, 4}});
