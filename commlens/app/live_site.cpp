@@ -86,6 +86,12 @@ HttpReply LiveSite::answer(const HttpRequest& request) {
   if (request.path == "/") {
     return page();
   }
+  if (request.path == "/events") {
+    HttpReply reply = reply_of("text/event-stream",
+                               now.event == nullptr ? shared(": nothing was read yet\n\n") : now.event);
+    reply.is_stream = true;
+    return reply;
+  }
   if (now.state == nullptr) {
     return refusal(503, "nothing was read yet; ask again in a second\n");
   }
@@ -96,11 +102,6 @@ HttpReply LiveSite::answer(const HttpRequest& request) {
     const MetricsFormat format = metrics_format_of(request.accept);
     return reply_of(metrics_type_of(format).c_str(),
                     format == MetricsFormat::openmetrics ? now.openmetrics : now.prometheus);
-  }
-  if (request.path == "/events") {
-    HttpReply reply = reply_of("text/event-stream", now.event);
-    reply.is_stream = true;
-    return reply;
   }
   if (request.path == "/api/v1/state") {
     return reply_of(k_json, now.state);

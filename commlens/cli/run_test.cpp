@@ -79,8 +79,7 @@ TEST_F(Run, SuggestsTheNearestVerbAndOption) {
   EXPECT_EQ(run_with({"predic"}).err, "commlens: there is no verb 'predic'; did you mean predict?\n");
   EXPECT_EQ(run_with({"xyzzy"}).err,
             "commlens: there is no verb 'xyzzy'; choose predict, train, record, replay, compare, summary, "
-            "hang, watch, "
-            "advise, report, "
+            "hang, watch, serve, advise, report, "
             "reproduce, import, export, machines, cost, calibrate, simulate, search, bench, tune, doctor\n");
   EXPECT_EQ(run_with({"predict", "1.3B", "--sequ", "5"}).err,
             "commlens: there is no option --sequ; did you mean --seq?; see commlens predict --help\n");
