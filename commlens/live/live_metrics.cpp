@@ -254,7 +254,7 @@ void add_alerts(Families& families, const JobView& view) {
 }
 
 void add_steps(Families& families, const JobView& view) {
-  if (view.steps.iteration == k_unknown_iteration) {
+  if (view.steps.iteration < 0) {  // the program marks none, or has not begun the first
     return;
   }
   families.counter("commlens_iterations",

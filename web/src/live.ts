@@ -93,7 +93,7 @@ const rate = (bytes: number | null): string | null =>
 function alertText(alert: Alert): string {
   const culprits = alert.culprit_ranks.slice(0, 8).join(", ") + (alert.culprit_ranks.length > 8 ? ", …" : "");
   const who = alert.culprit_ranks.length > 0 ? `: rank ${culprits}` : "";
-  return `${alert.verdict.replaceAll("_", " ")}${who}; ${alert.waiting_ranks} ranks wait, nothing has moved for ${axisText(alert.still_s, "s")}`;
+  return `${alert.verdict.replaceAll("_", " ")}${who}; ${alert.waiting_ranks === 1 ? "1 rank waits" : `${alert.waiting_ranks} ranks wait`}, nothing has moved for ${axisText(alert.still_s, "s")}`;
 }
 
 const opCells = (row: OpRow): Cells => [
@@ -109,18 +109,16 @@ const opCells = (row: OpRow): Cells => [
 ];
 
 const rankCells = (row: RankRow): Cells => [
+  row.rank,
   row.state.replaceAll("_", " "),
   row.op,
   row.host === null ? null : `${row.host}:${row.pid}`,
   row.process,
-  row.rank,
   time(row.open_for_ns),
   axisText(row.calls, ""),
   rate(row.message_bytes_per_s_per_rank),
   row.late_share === null ? null : axisText(row.late_share, "share"),
 ];
-
-const kindOf = ({ state }: RankRow): string => (state === "stuck" || state === "dead" ? "bad" : "");
 
 export class LivePage {
   private readonly history = new History();
@@ -141,8 +139,8 @@ export class LivePage {
     this.ranks = new LiveTable(
       main,
       "Ranks",
-      ["state", "in call", "process", "process is", "rank", "for", "calls", "message rate", "late"],
-      4,
+      ["rank", "state", "in call", "process", "process is", "for", "calls", "message rate", "late"],
+      5,
     );
     this.ops = new LiveTable(
       main,
@@ -220,7 +218,7 @@ export class LivePage {
     document.querySelector("#subtitle")!.textContent = [
       state.job,
       `${state.rank_rows.length} ranks`,
-      ...(state.iteration === null ? [] : [`iteration ${state.iteration}${step}`]),
+      ...(state.iteration === null || state.iteration < 0 ? [] : [`iteration ${state.iteration}${step}`]),
       `${axisText(state.calls_all_ranks, "")} calls`,
       axisText(state.totals.message_bytes_all_ranks, "bytes"),
       ...(lost > 0 ? [`${axisText(lost, "")} calls lost`] : []),
@@ -228,7 +226,13 @@ export class LivePage {
     this.alerts.hidden = state.alerts.length === 0;
     this.alerts.replaceChildren(...state.alerts.map((alert) => element("p", {}, alertText(alert))));
     for (const { chart, figure } of this.charts) chart.show(figure(state));
-    this.ranks.show(state.rank_rows.map((row) => ({ cells: rankCells(row), kind: kindOf(row) })));
+    const culprits = new Set(state.alerts.flatMap(({ culprit_ranks }) => culprit_ranks));
+    this.ranks.show(
+      state.rank_rows.map((row) => ({
+        cells: rankCells(row),
+        kind: row.state === "dead" || culprits.has(row.rank) ? "bad" : "",
+      })),
+    );
     this.ops.show(state.rows.map((row) => ({ cells: opCells(row), kind: "" })));
     document.documentElement.dataset["report"] = "ready";
     this.main.dataset["polls"] = String(Number(this.main.dataset["polls"] ?? "0") + 1);
