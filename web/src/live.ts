@@ -52,6 +52,7 @@ class LiveTable {
     this.body.replaceChildren(...shown);
     this.more.textContent =
       rows.length > mostRows ? `${rows.length - mostRows} more rows: /api/v1/state` : "";
+    this.more.hidden = rows.length <= mostRows;
   }
 }
 
