@@ -8,9 +8,10 @@ set -u
 mode=$1
 page=$2
 cd "$(dirname "$0")/../.." || exit 2
+: "${COMMLENS_BINARY:?names the program}"  # before anything is written
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
-ln -s "$(realpath "${COMMLENS_BINARY:?names the program}")" "$bin/commlens"
+ln -s "$(realpath "$COMMLENS_BINARY")" "$bin/commlens"
 export PATH="$bin:$PATH" NO_COLOR=1
 unset COLUMNS
 
