@@ -1,9 +1,11 @@
 #include "commlens/app/live_site.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "commlens/app/json_result.hpp"
@@ -18,6 +20,11 @@ using nlohmann::ordered_json;
 SharedText shared(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
 
 constexpr const char* k_json = "application/json";
+constexpr std::size_t k_latest_events = 100;
+constexpr std::pair<const char*, const char*> k_parts[] = {{"/api/v1/ranks", "rank_rows"},
+                                                           {"/api/v1/ops", "rows"},
+                                                           {"/api/v1/alerts", "alerts"},
+                                                           {"/api/v1/hang", "hang"}};
 constexpr const char* k_plain = "text/plain; charset=utf-8";
 
 HttpReply reply_of(const char* type, SharedText body) {
@@ -38,9 +45,8 @@ std::string event_of(std::string_view name, std::int64_t number, std::string_vie
   return fmt::format("event: {}\nid: {}\ndata: {}\n\n", name, number, json);
 }
 
-/// A part of the state.
-HttpReply part_of(const SharedText& state, const char* part) {
-  return reply_of(k_json, shared(json_result(ordered_json::parse(*state).at(part))));
+HttpReply metrics_reply(const std::vector<MetricFamily>& metrics, MetricsFormat format) {
+  return reply_of(metrics_type_of(format).c_str(), shared(metrics_text(metrics, format)));
 }
 
 HttpReply page() {
@@ -53,18 +59,30 @@ HttpReply page() {
 }  // namespace
 
 SharedText LiveSite::show(const JobView& view, std::span<const WatchEvent> events) {
-  const std::vector<MetricFamily> metrics = live_metrics(view, level_, k_version);
   std::string told;
   for (const WatchEvent& event : events) {
-    told += event_of(name_of(event.kind), ++number_, event_json(view, event));
+    latest_.push_back(event_of(name_of(event.kind), ++number_, event_json(view, event)));
+    told += latest_.back();
   }
+  while (latest_.size() > k_latest_events) {
+    latest_.pop_front();
+  }
+  const std::string state = watch_json(view, {}, true);
+  const std::string state_event = event_of("state", ++number_, watch_json(view, {}, false));
+  const std::vector<MetricFamily> metrics = live_metrics(view, level_, k_version);
   Shown now;
-  now.state = shared(watch_json(view, {}, true));
-  now.event = shared(event_of("state", ++number_, watch_json(view, {}, false)));
-  now.prometheus = shared(metrics_text(metrics, MetricsFormat::prometheus));
-  now.openmetrics = shared(metrics_text(metrics, MetricsFormat::openmetrics));
+  const ordered_json json = ordered_json::parse(state);
+  for (const auto& [path, part] : k_parts) {
+    now.pages[path] = reply_of(k_json, shared(json_result(json.at(part))));
+  }
+  now.pages["/api/v1/state"] = reply_of(k_json, shared(state));
+  now.pages["/metrics"] = metrics_reply(metrics, MetricsFormat::prometheus);
+  now.openmetrics = metrics_reply(metrics, MetricsFormat::openmetrics);
+  now.pages["/events"] = reply_of(
+      "text/event-stream", shared(fmt::format("{}{}", fmt::join(latest_, std::string_view()), state_event)));
+  now.pages["/events"].is_stream = true;
   now.at = std::chrono::steady_clock::now();
-  told += *now.event;
+  told += state_event;
   const std::scoped_lock lock(mutex_);
   shown_ = std::move(now);
   return shared(std::move(told));
@@ -76,47 +94,36 @@ LiveSite::Shown LiveSite::shown() const {
 }
 
 HttpReply LiveSite::health(const Shown& now) const {
-  constexpr int late_polls = 10;
-  const bool is_late = std::chrono::steady_clock::now() - now.at > late_polls * interval_;
+  const auto patience = std::max<std::chrono::milliseconds>(std::chrono::seconds(10), 10 * interval_);
+  const bool is_late = std::chrono::steady_clock::now() - now.at > patience;
   return is_late ? refusal(503, "the last look at the job is long ago\n") : reply_of(k_plain, shared("ok\n"));
 }
 
 HttpReply LiveSite::answer(const HttpRequest& request) {
-  const Shown now = shown();
   if (request.path == "/") {
     return page();
   }
-  if (request.path == "/events") {
-    HttpReply reply = reply_of("text/event-stream",
-                               now.event == nullptr ? shared(": nothing was read yet\n\n") : now.event);
-    reply.is_stream = true;
-    return reply;
-  }
-  if (now.state == nullptr) {
-    return refusal(503, "nothing was read yet; ask again in a second\n");
+  const Shown now = shown();
+  if (now.pages.empty()) {
+    HttpReply waiting = refusal(503, "nothing was read yet; ask again in a second\n");
+    if (request.path == "/events") {
+      waiting = reply_of("text/event-stream", shared(": nothing was read yet\n\n"));
+      waiting.is_stream = true;
+    }
+    return waiting;
   }
   if (request.path == "/healthz") {
     return health(now);
   }
-  if (request.path == "/metrics") {
-    const MetricsFormat format = metrics_format_of(request.accept);
-    return reply_of(metrics_type_of(format).c_str(),
-                    format == MetricsFormat::openmetrics ? now.openmetrics : now.prometheus);
+  if (request.path == "/metrics" && metrics_format_of(request.accept) == MetricsFormat::openmetrics) {
+    return now.openmetrics;
   }
-  if (request.path == "/api/v1/state") {
-    return reply_of(k_json, now.state);
-  }
-  constexpr std::pair<const char*, const char*> parts[] = {{"/api/v1/ranks", "rank_rows"},
-                                                           {"/api/v1/ops", "rows"},
-                                                           {"/api/v1/alerts", "alerts"},
-                                                           {"/api/v1/hang", "hang"}};
-  for (const auto& [path, part] : parts) {
-    if (request.path == path) {
-      return part_of(now.state, part);
-    }
-  }
-  return refusal(404,
-                 "no such page: /, /events, /metrics, /healthz, /api/v1/state, ranks, ops, alerts, hang\n");
+  const auto found = now.pages.find(request.path);
+  return found != now.pages.end()
+             ? found->second
+             : refusal(404,
+                       "no such page: /, /events, /metrics, /healthz, /api/v1/state, ranks, "
+                       "ops, alerts, hang\n");
 }
 
 }  // namespace commlens

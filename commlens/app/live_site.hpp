@@ -1,6 +1,8 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <mutex>
 #include <span>
 #include <string>
@@ -20,7 +22,7 @@ class LiveSite final : public HttpHandler {
  public:
   LiveSite(MetricsLevel level, std::chrono::milliseconds interval) : level_(level), interval_(interval) {}
 
-  /// After a poll. Returns what open streams are told.
+  /// After a poll. Returns what open streams are told; later ones are told the latest events, too.
   SharedText show(const JobView& view, std::span<const WatchEvent> events);
 
   HttpReply answer(const HttpRequest& request) override;
@@ -28,10 +30,8 @@ class LiveSite final : public HttpHandler {
  private:
   /// What was made of the last poll.
   struct Shown {
-    SharedText state;  // JSON, pretty
-    SharedText event;  // the state as an event
-    SharedText prometheus;
-    SharedText openmetrics;
+    std::map<std::string, HttpReply> pages;  // by path
+    HttpReply openmetrics;                   // of /metrics, for who accepts it
     std::chrono::steady_clock::time_point at;
   };
   Shown shown() const;
@@ -41,7 +41,8 @@ class LiveSite final : public HttpHandler {
   std::chrono::milliseconds interval_;
   mutable std::mutex mutex_;
   Shown shown_;
-  std::int64_t number_ = 0;  // of events
+  std::int64_t number_ = 0;         // of events
+  std::deque<std::string> latest_;  // events but states, for streams that begin later
 };
 
 }  // namespace commlens

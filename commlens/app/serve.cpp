@@ -27,12 +27,13 @@ Result<WatchResult> serve(const ServeRequest& request) {
   }
   LiveSite site(request.metrics, request.watch.interval);
   return start_http_server(request.listen, site).and_then([&](const std::unique_ptr<HttpServer>& server) {
-    if (request.started) {
-      request.started(address_of(request.listen, server->port()));
-    }
     WatchRequest watched = request.watch;
+    bool is_started = false;
     watched.polled = [&](const JobView& view, std::span<const WatchEvent> events) {
       server->publish(site.show(view, events));
+      if (!std::exchange(is_started, true) && request.started) {
+        request.started(address_of(request.listen, server->port()));
+      }
       if (request.watch.polled) {
         request.watch.polled(view, events);
       }

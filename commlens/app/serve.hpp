@@ -12,7 +12,7 @@ struct ServeRequest {
   WatchRequest watch;  // `is_single` is not for it
   HttpSettings listen;
   MetricsLevel metrics = MetricsLevel::full;
-  /// Once clients are answered, with the address: "http://127.0.0.1:9464/".
+  /// After the first look, when clients are answered, with the address: "http://127.0.0.1:9464/".
   std::function<void(const std::string& address)> started;
 };
 

@@ -137,6 +137,9 @@ TEST_F(ServedJob, IsToldInJsonMetricsAndEvents) {
   EXPECT_TRUE(contains(open_metrics, "# EOF\n"));
 
   const std::string told = stream.hear("event: alert\n");
+  const Client later(*port);
+  ASSERT_TRUE(later.ask("GET", "/events"));
+  EXPECT_TRUE(contains(later.hear("event: state\n"), "event: alert\n"));  // what happened before it came
   EXPECT_TRUE(contains(told, "Content-Type: text/event-stream\r\n"));
   EXPECT_TRUE(contains(told, "event: state\nid: ")) << told;
   EXPECT_TRUE(contains(http_answer(*port, "GET", "/healthz"), "HTTP/1.1 200 "));

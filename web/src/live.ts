@@ -33,6 +33,7 @@ class LiveTable {
       { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
       table,
     );
+    this.more.hidden = true;
     parent.append(element("div", { class: "block" }, element("h3", {}, title), box, this.more));
   }
 
@@ -134,6 +135,7 @@ export class LivePage {
   constructor(private readonly main: HTMLElement) {
     document.documentElement.classList.add("scripted", "live");
     document.querySelector("body > header")!.append(themeSwitch());
+    this.alerts.hidden = true;
     main.append(this.alerts, this.tokenPlace);
     const charts = element("section");
     main.append(charts);
@@ -182,10 +184,15 @@ export class LivePage {
 
   private tell(connection: Connection): void {
     this.tokenPlace.hidden = connection !== "token wanted";
+    if (connection === "connected") this.log.replaceChildren(); // the server tells the latest events again
     document.documentElement.dataset["connection"] = connection;
     if (connection !== "connected")
       document.querySelector("#subtitle")!.textContent =
-        connection === "waiting" ? "the server does not answer; trying again" : "the token is missing";
+        connection === "waiting"
+          ? "the server does not answer; trying again"
+          : this.token === ""
+            ? "the token is missing"
+            : "the token is wrong";
   }
 
   private take(event: StreamEvent): void {

@@ -106,6 +106,7 @@ export class History {
       for (const [op, rate] of bytes) sums.set(op, (sums.get(op) ?? 0) + rate);
     const named = [...sums].sort((a, b) => b[1] - a[1]).slice(0, mostSeries);
     const names = new Set(named.map(([op]) => op));
+    const times = this.seconds;
     const seconds: number[] = [];
     const rates: number[] = [];
     const ops: string[] = [];
@@ -115,7 +116,7 @@ export class History {
       const parts = [...names].map((op): [string, number] => [op, bytes.get(op) ?? 0]);
       if (sums.size > names.size) parts.push(["others", others]);
       for (const [op, rate] of parts) {
-        seconds.push(this.seconds[at]!);
+        seconds.push(times[at]!);
         rates.push(rate);
         ops.push(op);
       }
@@ -136,8 +137,9 @@ export class History {
   }
 
   steps(): Figure {
+    const times = this.seconds;
     const with_step = this.moments
-      .map(({ step }, at) => ({ step, s: this.seconds[at]! }))
+      .map(({ step }, at) => ({ step, s: times[at]! }))
       .filter(({ step }) => step);
     return {
       id: "steps",

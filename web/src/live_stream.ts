@@ -31,12 +31,16 @@ async function readAll(body: ReadableStream<Uint8Array>, take: (event: StreamEve
     .pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)
     .getReader();
   let text = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const { events, left } = eventsIn(text + value);
-    text = left;
-    for (const event of events) take(event);
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const { events, left } = eventsIn(text + value);
+      text = left;
+      for (const event of events) take(event);
+    }
+  } finally {
+    void reader.cancel().catch(() => {}); // a stream that nobody reads is not left open
   }
 }
 

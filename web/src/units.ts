@@ -40,7 +40,13 @@ export function timeText(nanoseconds: number): string {
 
 export function bandwidthText(bytesPerSecond: number): string {
   const [scale, unit] =
-    bytesPerSecond >= 1e9 ? [1e9, "GB/s"] : bytesPerSecond >= 1e6 ? [1e6, "MB/s"] : [1e3, "kB/s"];
+    bytesPerSecond >= 1e9
+      ? [1e9, "GB/s"]
+      : bytesPerSecond >= 1e6
+        ? [1e6, "MB/s"]
+        : bytesPerSecond >= 1e3
+          ? [1e3, "kB/s"]
+          : [1, "B/s"];
   return `${short(bytesPerSecond / scale)} ${unit}`;
 }
 

@@ -1,5 +1,6 @@
 #include "commlens/live/http/http_policy.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace commlens {
@@ -26,6 +27,19 @@ bool is_of_this_machine(std::string_view host) {
   return name == "localhost" || name == "[::1]" || is_loopback(name);
 }
 
+/// What follows "Bearer ", in any case; empty where another scheme is used.
+std::string_view shown_token(std::string_view authorization) {
+  constexpr std::string_view scheme = "bearer ";
+  if (authorization.size() < scheme.size()) {
+    return {};
+  }
+  const bool is_bearer =
+      std::equal(scheme.begin(), scheme.end(), authorization.begin(), [](char wanted, char given) {
+        return wanted == (given >= 'A' && given <= 'Z' ? static_cast<char>(given - 'A' + 'a') : given);
+      });
+  return is_bearer ? authorization.substr(scheme.size()) : std::string_view();
+}
+
 }  // namespace
 
 bool are_equal_in_constant_time(std::string_view a, std::string_view b) {
@@ -46,7 +60,7 @@ std::optional<HttpReply> refusal_of(const HttpRequest& request, const HttpSettin
   }
   const bool tells_nothing = request.path == "/" || request.path == "/healthz";
   if (!settings.token.empty() && !tells_nothing &&
-      !are_equal_in_constant_time(request.authorization, "Bearer " + settings.token)) {
+      !are_equal_in_constant_time(shown_token(request.authorization), settings.token)) {
     return refusal(401, "show the token: Authorization: Bearer TOKEN\n");
   }
   return std::nullopt;

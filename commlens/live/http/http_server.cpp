@@ -30,7 +30,8 @@ bool is_loopback(std::string_view address) {
 Result<HttpSettings> parse_listen(std::string_view text) {
   const auto bad = [&] {
     return failure(fmt::format(
-        "--listen {}: give a numeric address and a port, as in 127.0.0.1:9464 or [::1]:9464", text));
+        "--listen {}: give a numeric address and a port up to 65535, as in 127.0.0.1:9464 or [::1]:9464",
+        text));
   };
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) {
@@ -56,7 +57,11 @@ Result<HttpSettings> parse_listen(std::string_view text) {
 Result<std::string> read_token(const std::string& file) {
   constexpr std::size_t fewest = 32;
   struct stat state{};
-  if (stat(file.c_str(), &state) == 0 && (state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+  const bool is_there = stat(file.c_str(), &state) == 0;
+  if (is_there && !S_ISREG(state.st_mode)) {
+    return failure(fmt::format("{}: a token is in a regular file", file));
+  }
+  if (is_there && (state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return failure(fmt::format("{}: others may read it; chmod 600 {}", file, file));
   }
   constexpr std::int64_t most = 4096;

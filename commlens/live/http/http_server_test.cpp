@@ -174,6 +174,19 @@ TEST_F(Serving, LeavesAClientThatDoesNotRead) {
   EXPECT_TRUE(comes_to(1));
 }
 
+TEST_F(Serving, SendsALongTextToAClientThatReads) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  if (server_ == nullptr)
+    return;
+  const Client client(server_->port());
+  ASSERT_TRUE(client.stream());
+  ASSERT_TRUE(has(client.hear("first\n\n"), "text/event-stream"));
+  const std::string longer(3 * HttpSettings{}.most_waiting_bytes, 'y');
+  server_->publish(shared(longer + "end of it"));
+  EXPECT_EQ(client.hear("end of it"), longer + "end of it");
+  EXPECT_EQ(server_->streams(), 1U);
+}
+
 TEST_F(Serving, EndsWithStreamsOpen) {
   ASSERT_NO_FATAL_FAILURE(start());
   if (server_ == nullptr)
@@ -222,6 +235,8 @@ TEST(HttpPolicy, ElsewhereTheTokenDecides) {
   EXPECT_EQ(refusal_of(request, there)->status, 401);
   request.authorization = "Bearer " + there.token;
   EXPECT_FALSE(refusal_of(request, there));
+  request.authorization = "bearer " + there.token;  // the scheme's name is in any case, RFC 9110
+  EXPECT_FALSE(refusal_of(request, there));
   request.authorization += "0";
   EXPECT_EQ(refusal_of(request, there)->status, 401);
 }
@@ -256,6 +271,7 @@ TEST(HttpToken, IsSecretAndLong) {
   write("0123456789abcdef 0123456789abcdef\n", own);
   EXPECT_FALSE(read_token(file));
   EXPECT_FALSE(read_token(file + "-missing"));
+  EXPECT_EQ(read_token("/dev/null").error().message, "/dev/null: a token is in a regular file");
 }
 
 TEST(HttpToken, IsComparedWhole) {

@@ -30,9 +30,9 @@ class EventStream {
 
   void add(const SharedText& text) {
     const std::scoped_lock lock(mutex_);
-    waiting_bytes_ += text->size();
-    is_over_ = is_over_ || waiting_bytes_ > most_;
+    is_over_ = is_over_ || waiting_bytes_ > most_;  // what it has not read, however long the new text is
     if (!is_over_) {
+      waiting_bytes_ += text->size();
       waiting_.push_back(text);
     } else {
       waiting_.clear();
@@ -235,8 +235,7 @@ class MicroHttpServer final : public HttpServer {
 
   MHD_Response* response_of_stream(MHD_Connection* connection, const SharedText& first) {
     constexpr std::size_t block = 16 << 10;
-    auto stream =
-        std::make_shared<EventStream>(connection, std::max(settings_.most_waiting_bytes, 2 * first->size()));
+    auto stream = std::make_shared<EventStream>(connection, settings_.most_waiting_bytes);
     stream->add(first);
     auto open = std::make_unique<OpenStream>(OpenStream{this, stream});
     MHD_Response* const response =
