@@ -144,6 +144,8 @@ std::vector<Finding> examine_machine() {
                 "install the package commlens-train, or build commlens where LibTorch is installed"),
       training_over(MpiLibrary::openmpi),
       training_over(MpiLibrary::mpich),
+      of_module("serve", "libcommlens-live.so",
+                "install the package commlens-live, or build commlens where libmicrohttpd is installed"),
       of_library("NCCL", "libnccl.so.2", "not found by the loader"),
       of_library("NVIDIA GPU driver", "libcuda.so.1", "not found by the loader"),
       clock_finding(),
