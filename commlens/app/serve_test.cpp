@@ -2,8 +2,11 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
+#include <regex>
+#include <sstream>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -151,6 +154,27 @@ TEST_F(ServedJob, IsToldInJsonMetricsAndEvents) {
   }
   EXPECT_TRUE(json_at(*port, "/api/v1/alerts").empty());
   EXPECT_TRUE(contains(stream.hear("event: recovered\n"), "event: recovered\n"));
+  stop_ = true;
+  thread_.join();
+  EXPECT_TRUE(has_alert_);
+}
+
+// Its processes are gone before it is served.
+TEST_F(ServedJob, SaysWhyAJobThatHasStoppedDidNotGoOn) {
+  for (const char* const tables : {"/rank-0.jsonl", "/rank-1.jsonl"}) {
+    std::ostringstream text;
+    text << std::ifstream(path() + tables).rdbuf();
+    std::ofstream(path() + tables) << std::regex_replace(text.str(), std::regex(R"re("start_ticks": ?\d+)re"),
+                                                         R"("start_ticks":1)");
+  }
+  const std::optional<std::uint16_t> port = serve_it();
+  if (!port) {
+    GTEST_SKIP() << "libcommlens-live.so was not built";
+  }
+  wait_for_alert(*port);
+  EXPECT_EQ(json_at(*port, "/api/v1/state").at("job"), "stopped");
+  EXPECT_EQ(json_at(*port, "/api/v1/hang").at("verdict"), "missing");
+  EXPECT_EQ(json_at(*port, "/api/v1/hang").at("culprits").at(0).at("rank"), 1);
   stop_ = true;
   thread_.join();
   EXPECT_TRUE(has_alert_);

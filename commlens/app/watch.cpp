@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "commlens/app/alert_command.hpp"
 #include "commlens/live/folder_follower.hpp"
@@ -34,6 +35,7 @@ class EventWatch {
     if (generation_ > 0 && view.generation != generation_) {
       add(WatchEventKind::replaced);
       joined_.clear();
+      state_ = LiveState::absent;
     }
     generation_ = view.generation;
     for (std::size_t row = 0; row < view.ranks.size(); ++row) {
@@ -156,7 +158,8 @@ Result<WatchResult> watch_once(const WatchRequest& request) {
   }
   const JobView& view = watching.view();
   if (view.generation == 0) {
-    return failure(fmt::format("{}: no commlens trace there", request.directory));
+    return failure(view.error.empty() ? fmt::format("{}: no commlens trace there", request.directory)
+                                      : view.error);
   }
   const bool seems_stuck = view.hang.finding.verdict != HangVerdict::none && !view.hang.is_confirmed;
   if (seems_stuck && !is_over(view.state)) {
@@ -167,6 +170,15 @@ Result<WatchResult> watch_once(const WatchRequest& request) {
   }
   watching.settle();
   return watching.result();
+}
+
+/// Two files of each rank stay open: as many as this process may have.
+void allow_open_files() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+  }
 }
 
 }  // namespace
@@ -207,6 +219,7 @@ HangResult hang_of(const JobView& view) {
 }
 
 Result<WatchResult> watch(const WatchRequest& request) {
+  allow_open_files();
   if (request.is_single) {
     return watch_once(request);
   }

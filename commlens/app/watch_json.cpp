@@ -58,6 +58,7 @@ std::string watch_json(const JobView& view, const WatchShow& show, bool is_prett
                        {"trace", view.name},
                        {"job_id", view.job_id},
                        {"job", name_of(view.state)},
+                       {"error", view.error.empty() ? ordered_json(nullptr) : ordered_json(view.error)},
                        {"generation", view.generation},
                        {"iteration", known_iteration(view.steps.iteration)},
                        {"step_s", known_seconds(view.steps.last)},

@@ -43,7 +43,8 @@ std::string steps_in_words(const LiveSteps& steps) {
 }
 
 std::string head(const JobView& view, const TextStyle& style) {
-  std::string text = in_colour(shown_foreign(view.name), Colour::bold, style);
+  const std::string name = shown_foreign(view.name);
+  std::string text = name;
   if (!view.job_id.empty()) {
     text += fmt::format(" · job {}", shown_foreign(view.job_id));
   }
@@ -52,7 +53,11 @@ std::string head(const JobView& view, const TextStyle& style) {
     text += fmt::format(" · {} ranks · {} calls, {}", view.ranks.size(), view.totals.calls,
                         to_text(view.totals.message));
   }
-  return text + "\n";
+  text = style.width > 0 ? cut_to(text, style.width) : text;
+  if (text.starts_with(name)) {
+    text = in_colour(name, Colour::bold, style) + text.substr(name.size());
+  }
+  return text + "\n" + (view.error.empty() ? "" : "cannot be read now: " + printable(view.error) + "\n");
 }
 
 std::string alert_words(const JobView& view) {

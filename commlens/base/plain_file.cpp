@@ -15,8 +15,7 @@ PlainFile::Look look_of(const struct stat& status) {
   return {.device = status.st_dev,
           .number = status.st_ino,
           .bytes = static_cast<std::uint64_t>(status.st_size),
-          .changed_ns = status.st_ctim.tv_sec * second + status.st_ctim.tv_nsec,
-          .links = status.st_nlink};
+          .changed_ns = status.st_ctim.tv_sec * second + status.st_ctim.tv_nsec};
 }
 
 }  // namespace
@@ -50,6 +49,10 @@ PlainFile PlainFile::open_in(const PlainFile& directory, const std::filesystem::
     return PlainFile(-1, EINVAL);
   }
   return opened;
+}
+
+bool PlainFile::may_open_later() const {
+  return cause_ == EMFILE || cause_ == ENFILE || cause_ == EINTR || cause_ == EACCES || cause_ == ESTALE;
 }
 
 std::size_t PlainFile::read(std::uint64_t offset, std::span<std::byte> into) const {

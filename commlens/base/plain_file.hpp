@@ -26,6 +26,8 @@ class PlainFile {
 
   bool is_open() const { return file_ >= 0; }
   int cause() const { return cause_; }  // errno; 0: none
+  /// Whether it may be opened another time: no descriptor is free, it is not allowed yet, …
+  bool may_open_later() const;
   /// Reads up to the end; returns the bytes read.
   std::size_t read(std::uint64_t offset, std::span<std::byte> into) const;
 
@@ -35,7 +37,6 @@ class PlainFile {
     std::uint64_t number = 0;  // inode
     std::uint64_t bytes = 0;
     std::int64_t changed_ns = 0;
-    std::uint64_t links = 0;
     bool is_same_file(const Look& other) const { return device == other.device && number == other.number; }
     friend bool operator==(const Look&, const Look&) = default;
   };

@@ -32,10 +32,10 @@ struct WatchFlags {
 class Follower {
  public:
   Follower(Console& console, const WatchFlags& flags, WatchShow show)
-      : console_(console), flags_(flags), show_(std::move(show)), screen_(console) {}
+      : console_(console), flags_(flags), show_(std::move(show)), screen_(console, !flags.is_single) {}
 
   void show(const JobView& view, std::span<const WatchEvent> events) {
-    std::string text;
+    std::string text = flags_.is_json || screen_.is_used() ? "" : news_of(view);
     for (const WatchEvent& event : events) {
       text += flags_.is_json       ? event_json(view, event) + "\n"
               : !screen_.is_used() ? event_text(view, event)
@@ -54,6 +54,22 @@ class Follower {
   }
 
  private:
+  /// What lines say of a folder that cannot be followed yet.
+  std::string news_of(const JobView& view) {
+    std::string text;
+    if (is_first_ && view.generation == 0) {
+      text = fmt::format("waits for a recording in {}\n", shown_foreign(flags_.following.directory));
+    }
+    if (!view.error.empty() && view.error != error_) {
+      text += fmt::format("cannot be read now: {}\n", printable(view.error));
+    }
+    is_first_ = false;
+    error_ = view.error;
+    return text;
+  }
+
+  bool is_first_ = true;
+  std::string error_;
   Console& console_;
   const WatchFlags& flags_;
   WatchShow show_;

@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <regex>
+#include <span>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include "commlens/app/watch.hpp"
+#include "commlens/base/table.hpp"
 #include "commlens/cli/duration_flag.hpp"
 #include "commlens/cli/test_support.hpp"
 #include "commlens/trace/recorder.hpp"
@@ -128,6 +131,83 @@ TEST_F(CommandWatch, WritesALineForEachEventAndGivesTheAlertToACommand) {
   const json alert = json::parse(content_of(path("alert")));
   EXPECT_EQ(alert.at("event"), "alert");
   EXPECT_EQ(alert.at("alert").at("id"), "hang-1");
+}
+
+// As `hang`, and in this order: the job was over before the follower began.
+TEST_F(CommandWatch, SaysWhyAJobThatHasStoppedDidNotGoOn) {
+  start(true);
+  std::filesystem::create_directory(path("copy"));
+  for (const auto& entry : std::filesystem::directory_iterator(path())) {
+    const std::string text = content_of(entry.path());
+    std::ofstream(path("copy") + "/" + entry.path().filename().string(), std::ios::binary)
+        << std::regex_replace(text, std::regex(R"re("start_ticks": ?\d+)re"), R"("start_ticks":1)");
+  }
+  const Outcome outcome =
+      run_with({"watch", path("copy"), "--until-end", "--on-alert", fmt::format("cat > {}", path("alert"))});
+  EXPECT_EQ(outcome.code, ExitCode::differs) << outcome.err;
+  const std::size_t alert = outcome.out.find("alert hang-1: missing: 1 rank waits for rank 1");
+  const std::size_t end = outcome.out.find("the job was stopped before all ranks ended");
+  ASSERT_NE(alert, std::string::npos) << outcome.out;
+  ASSERT_NE(end, std::string::npos) << outcome.out;
+  EXPECT_LT(alert, end);
+  EXPECT_EQ(json::parse(content_of(path("alert"))).at("alert").at("culprit_ranks"), json({1}));
+}
+
+TEST_F(CommandWatch, SaysThatItWaitsAndWhyItCannotRead) {
+  std::filesystem::create_directory(path());
+  std::ofstream(path() + "/manifest.json") << "{";
+  std::thread makes([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::filesystem::remove_all(path());
+    start(false);
+    end();
+  });
+  const Outcome outcome = run_with({"watch", path(), "--until-end", "--interval", "100ms"});
+  makes.join();
+  EXPECT_EQ(outcome.out.find("waits for a recording in " + path() + "\ncannot be read now: "), 0U)
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("the job has ended"), std::string::npos) << outcome.out;
+}
+
+TEST_F(CommandWatch, SaysThatASecondRecordingHasEndedToo) {
+  start(false);
+  end();
+  std::filesystem::rename(path(), path("first"));
+  start(false);
+  end();
+  std::filesystem::rename(path(), path("second"));
+  std::filesystem::rename(path("first"), path());
+  std::vector<WatchEventKind> kinds;
+  int polls = 0;
+  WatchRequest request;
+  request.directory = path();
+  request.interval = std::chrono::milliseconds(1);
+  request.polled = [&](const JobView&, std::span<const WatchEvent> events) {
+    for (const WatchEvent& event : events) {
+      kinds.push_back(event.kind);
+    }
+    if (++polls == 1) {
+      std::filesystem::rename(path(), path("first"));
+      std::filesystem::rename(path("second"), path());
+    }
+  };
+  request.stop_requested = [&] { return polls == 3; };
+  ASSERT_TRUE(watch(request));
+  using enum WatchEventKind;
+  EXPECT_EQ(kinds, (std::vector{rank_joined, rank_joined, ended, replaced, rank_joined, rank_joined, ended}));
+}
+
+TEST(WatchText, HasAHeadAsWideAsTheTerminal) {
+  JobView view;
+  view.generation = 1;
+  view.name = std::string(30, 'n');
+  view.job_id = "1234567";
+  view.error = "manifest.json: damaged";
+  for (const bool colour : {false, true}) {
+    const std::string text = watch_text(view, {.rank = {}, .style = {.width = 40, .colour = colour}});
+    EXPECT_EQ(display_width(text.substr(0, text.find('\n'))), 40U) << text;
+    EXPECT_NE(text.find("cannot be read now: manifest.json: damaged\n"), std::string::npos);
+  }
 }
 
 TEST_F(CommandWatch, ShowsNoControlCharactersOfATrace) {

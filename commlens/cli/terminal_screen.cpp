@@ -8,8 +8,8 @@
 
 namespace commlens {
 
-TerminalScreen::TerminalScreen(Console& console)
-    : console_(console), is_used_(&console.out == &std::cout && isatty(STDOUT_FILENO) != 0) {
+TerminalScreen::TerminalScreen(Console& console, bool is_wanted)
+    : console_(console), is_used_(is_wanted && &console.out == &std::cout && isatty(STDOUT_FILENO) != 0) {
   if (is_used_) {
     write_out(console_, "\033[?25l\033[2J");  // no cursor, an empty screen
   }

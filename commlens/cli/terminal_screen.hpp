@@ -10,7 +10,8 @@ namespace commlens {
 /// drawing stays.
 class TerminalScreen {
  public:
-  explicit TerminalScreen(Console& console);
+  /// `is_wanted` false: the screen is not cleared.
+  explicit TerminalScreen(Console& console, bool is_wanted = true);
   ~TerminalScreen();
   TerminalScreen(const TerminalScreen&) = delete;
   TerminalScreen& operator=(const TerminalScreen&) = delete;

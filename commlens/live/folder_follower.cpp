@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -38,7 +39,9 @@ std::optional<std::string> text_in(const PlainFile& directory, const fs::path& n
 }
 
 std::string name_of_folder(const fs::path& path) {
-  const fs::path whole = path.lexically_normal();
+  std::error_code unknown;
+  const fs::path absolute = fs::absolute(path, unknown);
+  const fs::path whole = (unknown ? path : absolute).lexically_normal();
   return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
@@ -55,9 +58,11 @@ struct FolderFollower::State {
 
   Result<void> open_folder();
   Result<void> read_manifest();
+  void say(const fs::path& what, int cause);
   void begin(Manifest manifest);
   void forget();
   bool poll_ranks(const PollTime& time);
+  bool look_at_ranks(const PollTime& time);
   bool is_final(const RankFollower& rank, std::size_t row) const;
   LiveState job_state(const PollTime& time) const;
   void build(const PollTime& time);
@@ -77,44 +82,59 @@ struct FolderFollower::State {
   std::optional<nanoseconds> processes_at;
   std::vector<bool> is_counted;  // by the manifest: the recording of this rank was concluded
   bool is_concluded = false;
-  StepWatch steps;
   std::optional<nanoseconds> began;
 };
 
 /// The folder that has the name now: the same, another, or none.
 Result<void> FolderFollower::State::open_folder() {
   const std::optional<PlainFile::Look> now = PlainFile::look_at(path);
+  const int cause = now ? 0 : errno;
   if (job && now && folder && now->is_same_file(*folder)) {
+    view.state = view.state == LiveState::removed ? LiveState::absent : view.state;
+    return {};
+  }
+  if (!now && cause != ENOENT && cause != ENOTDIR) {  // a network's file system may have it again soon
+    say(path, cause);
     return {};
   }
   if (!now) {
     view.state = view.generation > 0 ? LiveState::removed : LiveState::absent;
-    view.hang.is_confirmed = false;
+    view.ranks.clear();
+    view.hang = {};
     return {};
   }
   PlainFile directory = PlainFile::open_directory(path);
   if (!directory.is_open()) {
+    say(path, directory.cause());
     return directory.cause() == ENOTDIR
                ? failure(fmt::format("{}: not a directory, so no commlens trace", path.string()))
                : Result<void>();
   }
   forget();
-  view.state = LiveState::absent;
-  view.hang.is_confirmed = false;
   folder = directory.look();
   job = std::make_unique<FollowedJob>(Trace(), std::vector<Rank>());
   job->directory = std::move(directory);
   return {};
 }
 
+/// Why something is not read now.
+void FolderFollower::State::say(const fs::path& what, int cause) {
+  view.error = fmt::format("{}: {}", what.string(), std::strerror(cause));
+}
+
+/// Another recording is in the place of the one before, whose numbers are shown until it has begun.
 void FolderFollower::State::forget() {
+  view.state = LiveState::absent;
+  view.job_id.clear();
+  view.ranks.clear();
+  view.hang = {};
+  view.alerts.clear();
   ranks.clear();
   processes.clear();
   processes_at.reset();
   manifest.reset();
   is_counted.clear();
   is_concluded = false;
-  steps = {};
   began.reset();
   watch.forget();
 }
@@ -122,6 +142,9 @@ void FolderFollower::State::forget() {
 /// Reads the manifest where it has changed.
 Result<void> FolderFollower::State::read_manifest() {
   const PlainFile file = PlainFile::open_in(job->directory, fs::path(k_manifest_name));
+  if (!file.is_open() && file.cause() != ENOENT) {
+    say(path / k_manifest_name, file.cause());
+  }
   const std::optional<PlainFile::Look> now = file.look();
   if (!now || now->bytes == 0 || (manifest && *now == *manifest)) {
     return {};
@@ -129,6 +152,7 @@ Result<void> FolderFollower::State::read_manifest() {
   const std::optional<std::string> text = text_in(job->directory, fs::path(k_manifest_name));
   Result<Manifest> read = manifest_from(text.value_or(""), path / k_manifest_name);
   if (!read) {
+    view.error = read.error().message;
     return view.generation == 0 && options.is_single ? Result<void>(tl::unexpected(read.error()))
                                                      : Result<void>();
   }
@@ -138,8 +162,8 @@ Result<void> FolderFollower::State::read_manifest() {
   if (!is_recording) {
     return failure(fmt::format("{}: no recording; only a recording can be followed", path.string()));
   }
-  manifest = now;
   begin(std::move(*read));
+  manifest = now;
   return {};
 }
 
@@ -149,12 +173,12 @@ void FolderFollower::State::begin(Manifest read) {
   for (const StreamEntry& entry : read.streams) {
     numbers.push_back(entry.ranks.first);
   }
-  is_concluded = read.tables.provenance.recorder.has_value();
+  const bool has_ended = read.tables.provenance.recorder.has_value();
   view.producer = read.tables.provenance.producer;
   view.description = read.tables.provenance.description;
   if (ranks.empty() || numbers != job->ranks) {
     PlainFile directory = std::move(job->directory);
-    ranks.clear();
+    forget();
     job = std::make_unique<FollowedJob>(std::move(read.tables), numbers);
     std::int64_t& job_ranks = job->tables.provenance.job_ranks;
     job_ranks = job_ranks > 0 || numbers.empty() ? job_ranks : numbers.back().value + 1;
@@ -162,6 +186,7 @@ void FolderFollower::State::begin(Manifest read) {
     job->directory = std::move(directory);
     ++view.generation;
   }
+  is_concluded = has_ended;
   is_counted.clear();
   for (std::size_t row = 0; row < numbers.size(); ++row) {
     is_counted.push_back(read.streams[row].events.has_value());
@@ -193,7 +218,6 @@ bool FolderFollower::State::poll_ranks(const PollTime& time) {
     is_more = false;
     for (std::size_t row = 0; row < ranks.size(); ++row) {
       is_more = ranks[row]->read_some(time.steady) || is_more;
-      steps.add(row, ranks[row]->take_steps());
     }
     job->late.mark();
   }
@@ -249,18 +273,34 @@ void FolderFollower::State::set_window(const PollTime& time) {
   view.window = time.steady - std::max(first, *began);
 }
 
-void FolderFollower::State::build(const PollTime& time) {
+/// What the kernel says of the processes. Of those that are gone now, what they wrote last is read first:
+/// else a job that ends well might seem killed. False as poll_ranks().
+bool FolderFollower::State::look_at_ranks(const PollTime& time) {
   LiveHang& hang = view.hang;
   hang.job = progress_of(*job, ranks);
-  if (!processes_at || time.steady - *processes_at >= k_between_looks) {
-    processes_at = time.steady;
-    hang.processes = look_at_processes(hang.job);
-    for (std::size_t row = 0, at = 0; row < hang.job.ranks.size() && at < ranks.size(); ++row) {
-      if (hang.job.ranks[row].state.rank == job->ranks[at]) {
-        processes[at++] = hang.processes[row];
-      }
+  if (processes_at && time.steady - *processes_at < k_between_looks) {
+    return true;
+  }
+  processes_at = time.steady;
+  hang.processes = look_at_processes(hang.job);
+  bool is_news = false;
+  for (std::size_t row = 0, at = 0; row < hang.job.ranks.size() && at < ranks.size(); ++row) {
+    if (hang.job.ranks[row].state.rank == job->ranks[at]) {
+      const ProcessState now = hang.processes[row];
+      is_news = is_news || (now == ProcessState::gone && processes[at] != now);
+      processes[at++] = now;
     }
   }
+  if (is_news) {
+    const bool is_same = poll_ranks(time);
+    hang.job = progress_of(*job, ranks);
+    return is_same;
+  }
+  return true;
+}
+
+void FolderFollower::State::build(const PollTime& time) {
+  LiveHang& hang = view.hang;
   hang.processes.resize(hang.job.ranks.size(), ProcessState::unknown);
   std::vector<nanoseconds> moved(hang.job.ranks.size());
   for (std::size_t row = 0, at = 0; row < hang.job.ranks.size(); ++row) {
@@ -271,14 +311,15 @@ void FolderFollower::State::build(const PollTime& time) {
   }
   mark_halted(hang.job, hang.processes);
   view.state = job_state(time);
-  const bool is_running = view.state == LiveState::running || view.state == LiveState::unknown;
-  watch.look(hang, moved, time.steady, is_running);
+  watch.look(hang, moved, time.steady, view.state);
   watch.alert(view, time.unix_ns);
   fill_ranks(view, *job, ranks, time);
   view.ops = job->tally.ops();
   view.totals = total_of(view.ops, &LiveOp::sums);
   view.recent = total_of(view.ops, &LiveOp::recent);
-  view.steps = steps.steps();
+  const auto leads = [](const auto& rank) { return rank->steps().has_any(); };
+  const auto leader = std::find_if(ranks.begin(), ranks.end(), leads);
+  view.steps = leader == ranks.end() ? LiveSteps() : (*leader)->steps().steps();
   for (const std::unique_ptr<RankFollower>& rank : ranks) {
     view.steps.iteration = std::max(view.steps.iteration, rank->iteration());
     const std::optional<RankProcess>& process = rank->tables().process;
@@ -302,6 +343,7 @@ Result<void> FolderFollower::poll(PollTime time) {
   State& state = *state_;
   const auto began = std::chrono::steady_clock::now();
   ++state.view.watcher.polls;
+  state.view.error.clear();
   return state.open_folder()
       .and_then([&]() -> Result<void> {
         const bool is_gone = state.view.state == LiveState::removed || !state.job;
@@ -312,7 +354,7 @@ Result<void> FolderFollower::poll(PollTime time) {
           state.watch.alert(state.view, time.unix_ns);
           return;
         }
-        if (!state.poll_ranks(time)) {
+        if (!state.poll_ranks(time) || !state.look_at_ranks(time)) {
           state.forget();
           return;
         }

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "commlens/live/follower_test_support.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/test_support.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -23,64 +24,13 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
+using test_support::at;
 using test_support::content_of;
+using test_support::FollowedRanks;
+using test_support::FollowerTest;
 using test_support::ScratchDirectory;
 
-PollTime at(std::int64_t second) { return {seconds(1000 + second), 1'700'000'000'000'000'000}; }
-
-/// A job of some ranks whose calls a test makes one by one.
-class FollowedRanks {
- public:
-  explicit FollowedRanks(const fs::path& directory, std::int64_t ranks = 2) : directory_(directory) {
-    create_recording(directory, {.producer = "test", .framework = {}, .ranks = ranks});
-    recorders_.resize(static_cast<std::size_t>(ranks));
-  }
-  Recorder& rank(std::int64_t rank) {
-    std::unique_ptr<Recorder>& recorder = recorders_[static_cast<std::size_t>(rank)];
-    if (!recorder) {
-      recorder = std::make_unique<Recorder>(directory_, Rank{rank});
-    }
-    return *recorder;
-  }
-  Recorder::Slot enter(std::int64_t of, std::int64_t elements = 8, bool is_blocking = true) {
-    Recorder& recorder = rank(of);
-    return recorder.begin({.kind = CommKind::all_reduce,
-                           .dtype = DType::fp32,
-                           .group = recorder.group(members(), Axis::unknown, CommunicatorId{7}),
-                           .input = Elements{elements},
-                           .output = Elements{elements},
-                           .blocking = is_blocking,
-                           .tag = {}});
-  }
-  void call(std::int64_t of, std::int64_t elements = 8) { rank(of).finish(enter(of, elements)); }
-  void close() {
-    for (std::unique_ptr<Recorder>& recorder : recorders_) {
-      recorder.reset();
-    }
-  }
-
- private:
-  std::vector<Rank> members() const {
-    std::vector<Rank> all;
-    for (std::size_t rank = 0; rank < recorders_.size(); ++rank) {
-      all.push_back(Rank{static_cast<std::int64_t>(rank)});
-    }
-    return all;
-  }
-  fs::path directory_;
-  std::vector<std::unique_ptr<Recorder>> recorders_;
-};
-
-class Follower : public testing::Test {
- protected:
-  const JobView& poll(FolderFollower& follower, std::int64_t second = 0) {
-    const Result<void> polled = follower.poll(at(second));
-    EXPECT_TRUE(polled) << polled.error().message;
-    return follower.view();
-  }
-  ScratchDirectory scratch_;
-  fs::path path_ = scratch_ / "trace";
-};
+class Follower : public FollowerTest {};
 
 TEST_F(Follower, CountsEachCallOnceWhenItEnds) {
   FollowedRanks job(path_);
@@ -282,6 +232,7 @@ TEST_F(Follower, FiresWhenNothingHasMovedForLongEnough) {
   EXPECT_EQ(follower.view().alerts[0].culprits, std::vector{Rank{1}});
   EXPECT_EQ(follower.view().alerts[0].verdict, HangVerdict::missing);
   EXPECT_EQ(follower.view().ranks[0].state, LiveRankState::stuck);
+  EXPECT_EQ(follower.view().ranks[1].state, LiveRankState::computing);
   EXPECT_EQ(follower.view().alerts_fired, 1);
   job.call(1);
   job.rank(0).finish(slot);

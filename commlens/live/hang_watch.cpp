@@ -42,7 +42,9 @@ std::chrono::nanoseconds HangWatch::limit() const {
 }
 
 void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>& moved,
-                     std::chrono::nanoseconds now, bool is_running) {
+                     std::chrono::nanoseconds now, LiveState state) {
+  const bool is_running = state == LiveState::running || state == LiveState::unknown;
+  const bool is_over = state == LiveState::ended || state == LiveState::stopped;
   hang.graph = wait_graph(hang.job);
   hang.finding = find_hang(hang.job, hang.graph);
   const bool waits = hang.finding.verdict != HangVerdict::none;
@@ -52,10 +54,8 @@ void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>
     longest_pause_ = std::max(longest_pause_, still_for_);
   }
   still_for_ = hang.still_for;
-  is_running_ = is_running;
   hang.limit = is_beyond_doubt(hang) ? limit() / FollowOptions::k_sooner : limit();
-  const bool is_dead = options_.is_single && !is_running;
-  hang.is_confirmed = waits && (is_dead || (is_running && hang.still_for >= hang.limit));
+  hang.is_confirmed = waits && (is_over || (is_running && hang.still_for >= hang.limit));
 }
 
 void HangWatch::forget() {

@@ -15,9 +15,9 @@ class HangWatch {
   explicit HangWatch(const FollowOptions& options) : options_(options) {}
 
   /// Looks who waits for whom. `moved`: when each of the ranks of `hang.job` last entered or left a call, by
-  /// the stopwatch that says `now`. A job that has stopped does not hang, unless one poll is all there is.
+  /// the stopwatch that says `now`. A job that is over hung when it ended if ranks waited then.
   void look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>& moved, std::chrono::nanoseconds now,
-            bool is_running);
+            LiveState state);
 
   /// Updates the alerts of a view whose `hang` was looked at.
   void alert(JobView& view, std::int64_t unix_ns);
@@ -31,7 +31,6 @@ class HangWatch {
   FollowOptions options_;
   std::chrono::nanoseconds longest_pause_{};  // that ended by itself
   std::chrono::nanoseconds still_for_{};      // at the last look
-  bool is_running_ = false;
   std::int64_t fired_ = 0;
   std::optional<LiveAlert> current_;
 };

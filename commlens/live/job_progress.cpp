@@ -37,7 +37,7 @@ void ProgressBuilder::add(const StatedCall& call) {
   }
   if (call.state == CallState::under_way) {
     const bool is_blocking = tables_->op(call.op).blocking.value_or(false);
-    if (is_blocking || rank.open.size() < RankProgress::k_most_requests) {
+    if (rank.open.size() < RankProgress::most(is_blocking)) {
       rank.open.push_back(seen(call, place, number));
     }
   } else {

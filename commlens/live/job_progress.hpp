@@ -74,8 +74,10 @@ struct RankProgress {
   bool has_last_failed = false;                             // it returned an error
   /// Whether its numbers can be compared: nothing of its calls is missing.
   bool is_known() const { return state.is_recorded && state.lost == 0; }
-  /// Requests beyond so many under way are not kept.
+  /// Requests beyond so many under way are not kept, nor are blocking calls beyond k_most_calls in all.
   static constexpr std::size_t k_most_requests = std::size_t{1} << 16;
+  static constexpr std::size_t k_most_calls = k_most_requests + 4096;
+  static std::size_t most(bool is_blocking) { return is_blocking ? k_most_calls : k_most_requests; }
 };
 
 /// The first collective of a communicator whose members asked for different things and that a rank is still

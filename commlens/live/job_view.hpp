@@ -129,7 +129,7 @@ struct LiveHang {
 /// How the iterations go, by the marks of the program; without marks, `iteration` is unknown.
 struct LiveSteps {
   Iteration iteration = k_unknown_iteration;       // the highest that any rank has begun
-  std::int64_t completed = 0;                      // of the rank that leads
+  std::int64_t completed = 0;                      // of the rank that leads: the lowest that marks any
   std::optional<std::chrono::nanoseconds> last;    // length of its last whole iteration
   std::optional<std::chrono::nanoseconds> median;  // of its last 32
   DurationHistogram durations;
@@ -150,6 +150,7 @@ struct JobView {
   std::string job_id;  // of the batch system; else the name
   LiveState state = LiveState::absent;
   std::int64_t generation = 0;  // counts recordings: another one replaced the first
+  std::string error;            // why nothing is read of the folder or its manifest now; empty: all is well
   std::string producer;
   std::string description;
   std::vector<LiveRank> ranks;  // ascending

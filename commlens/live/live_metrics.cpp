@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/sums.hpp"
+
 namespace commlens {
 namespace {
 
@@ -79,10 +81,10 @@ std::string op_of(const LiveOp& op) {
 }
 
 void add_to(LiveSums& sums, const LiveSums& more) {
-  sums.calls += more.calls;
-  sums.message += more.message;
-  sums.wire += more.wire;
-  sums.time += more.time;
+  sums.calls = saturating_sum(sums.calls, more.calls);
+  sums.message = saturating_sum(sums.message, more.message);
+  sums.wire = saturating_sum(sums.wire, more.wire);
+  sums.time = std::chrono::nanoseconds(saturating_sum(sums.time.count(), more.time.count()));
 }
 
 void add_ops(Families& families, const JobView& view, std::int64_t& capped) {
@@ -142,7 +144,7 @@ void add_durations(Families& families, const JobView& view, std::int64_t& capped
     }
     auto& [durations, time] = rows[key];
     durations.merge(op.durations);
-    time += op.sums.time;
+    time = std::chrono::nanoseconds(saturating_sum(time.count(), op.sums.time.count()));
   }
   MetricFamily& family = families.family(
       "commlens_call_duration_seconds", MetricType::histogram, "seconds",

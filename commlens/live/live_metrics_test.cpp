@@ -87,6 +87,22 @@ TEST(LiveMetrics, CountWhatOpsSend) {
             std::string::npos);
 }
 
+TEST(LiveMetrics, SumsOfHostileDurationsDoNotOverflow) {
+  JobView view = stuck_job();
+  view.ops = {op_of(CommKind::all_reduce, "", Axis::dp, 1), op_of(CommKind::all_reduce, "", Axis::dp, 1)};
+  for (LiveOp& op : view.ops) {  // of two sizes of groups, which a histogram does not tell apart
+    op.sums.time = std::chrono::nanoseconds::max();
+    op.sums.message = Bytes{INT64_MAX};
+  }
+  view.ops[1].group_size = 3;
+  const std::vector<MetricFamily> families = live_metrics(view, MetricsLevel::full, "1.2.3");
+  const std::string text =
+      metrics_text({*family_of(families, "commlens_call_duration_seconds")}, MetricsFormat::prometheus);
+  const std::string sum =
+      R"(commlens_call_duration_seconds_sum{job_id="77",op="all_reduce",axis="dp"} 9223372036.85)";
+  EXPECT_NE(text.find(sum), std::string::npos) << text;
+}
+
 TEST(LiveMetrics, HaveBucketsOfDurations) {
   const std::string lines = lines_of("commlens_call_duration_seconds");
   const std::string of_op =

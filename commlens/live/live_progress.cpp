@@ -88,7 +88,7 @@ void LiveNumbers::replace(Open& call, OpId op, const Place& place) {
 void LiveNumbers::set_last(std::uint64_t slot, const StatedCall& call, const Place& place,
                            std::int64_t number) {
   if (!last_ || slot >= last_->slot) {
-    last_ = Open{.slot = slot, .call = call, .place = place, .number = number, .seen = {}};
+    last_ = Open{.slot = slot, .call = call, .place = place, .number = number, .seen = {}, .row_since = {}};
   }
 }
 

@@ -38,7 +38,8 @@ class LiveNumbers {
     StatedCall call;
     Place place;
     std::int64_t number = 0;
-    std::chrono::nanoseconds seen{};  // by the follower's stopwatch
+    std::chrono::nanoseconds seen{};                    // by the follower's stopwatch
+    std::optional<std::chrono::nanoseconds> row_since;  // it is over, and waits for its row in the tables
   };
 
   /// Enters a call that is later than all before; returns its number, 0: it has none.

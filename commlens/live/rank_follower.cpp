@@ -37,9 +37,11 @@ bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
     return true;
   }
   is_final_ = is_final;
+  not_yet_.clear();
   // The header before the tables: every record that it counts has its rows written by then.
   const StreamFollower::Status stream = stream_.look(job_->directory, is_final);
   if (stream == StreamFollower::Status::absent) {
+    not_yet_ = stream_.error();
     return !is_there_;
   }
   const TablesFollower::Status tables = stream == StreamFollower::Status::open
@@ -47,6 +49,10 @@ bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
                                             : TablesFollower::Status::open;
   if (stream == StreamFollower::Status::replaced || tables == TablesFollower::Status::replaced) {
     return false;
+  }
+  if (tables == TablesFollower::Status::absent && !tables_.error().empty()) {
+    not_yet_ = tables_.error();
+    return true;
   }
   if (stream == StreamFollower::Status::unusable || tables == TablesFollower::Status::unusable) {
     error_ = stream_.error().empty() ? tables_.error() : stream_.error();
@@ -81,9 +87,15 @@ bool RankFollower::read_some(std::chrono::nanoseconds now) {
   return can_read_;
 }
 
-bool RankFollower::has_waited(std::chrono::nanoseconds now) {
-  waits_since_ = waits_since_.value_or(now);
-  return is_final_ || now - *waits_since_ >= k_patience;
+/// Whether what is written up to a record, and not there, has been waited for so long. What was written later
+/// has a wait of its own.
+bool RankFollower::has_waited(std::uint64_t slot, std::chrono::nanoseconds now,
+                              std::chrono::nanoseconds patience) {
+  if (!waits_since_ || slot >= waits_until_) {
+    waits_since_ = now;
+    waits_until_ = stream_.written();
+  }
+  return is_final_ || now - *waits_since_ >= patience;
 }
 
 /// False when the record cannot be read yet.
@@ -99,30 +111,21 @@ bool RankFollower::take(std::uint64_t slot, const StreamRecord& record, std::chr
       lose(k_skipped_undescribed);
       return true;
     }
-    if (facts->has_strangers && !can_leave_strangers(record.op_number, now)) {
-      return false;
+    if (facts->has_strangers) {  // they make themselves known at about the same time, or never
+      if (!has_waited(slot, now, k_patience_for_strangers)) {
+        return false;
+      }
+      facts_[record.op_number - 1].has_strangers = false;
     }
     enter(slot, record, *facts, now);
     return true;
   } else {
     reason = k_skipped_undescribed;
   }
-  if (!has_waited(now)) {
+  if (!has_waited(slot, now, k_patience)) {
     return false;
   }
   lose(reason);
-  return true;
-}
-
-/// Members that NCCL does not name make themselves known at about the same time, or never.
-bool RankFollower::can_leave_strangers(std::uint32_t number, std::chrono::nanoseconds now) {
-  waits_since_ = waits_since_.value_or(now);
-  if (!is_final_ && now - *waits_since_ < k_patience_for_strangers) {
-    return false;
-  }
-  Facts& facts = facts_[number - 1];
-  facts.has_strangers = false;
-  nameless_.insert(job_->tables.groups.communicator(job_->tables.op(facts.op).group));
   return true;
 }
 
@@ -178,8 +181,9 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
   }
   const std::int64_t number = numbers_.enter(facts.place);
   if (call.state == CallState::under_way) {
-    if (facts.place.is_blocking || numbers_.open().size() < RankProgress::k_most_requests) {
-      numbers_.open().push_back({slot, call, facts.place, number, now});
+    if (numbers_.open().size() < RankProgress::most(facts.place.is_blocking)) {
+      numbers_.open().push_back(
+          {.slot = slot, .call = call, .place = facts.place, .number = number, .seen = now, .row_since = {}});
     } else {
       ++unfollowed_;
     }
@@ -233,7 +237,8 @@ bool RankFollower::update(LiveNumbers::Open& call, const StreamRecord& record, s
   const Facts* const facts = facts_of(record.op_number);
   const bool is_lost = facts == nullptr || !facts->is_known || record.duration_ns == k_no_row;
   if (is_lost) {
-    if (facts == nullptr && !has_waited(now)) {
+    call.row_since = call.row_since.value_or(now);
+    if (facts == nullptr && !is_final_ && now - *call.row_since < k_patience) {
       return false;
     }
     lose(record.duration_ns == k_no_row ? k_skipped_tables_full : k_skipped_undescribed);
@@ -276,10 +281,7 @@ void RankFollower::note_iteration(const StreamRecord& record) {
   }
   const bool is_next = iteration_ >= 0 && record.iteration > iteration_;
   if (is_next && iteration_start_ns_ && record.started_ns >= *iteration_start_ns_) {
-    constexpr std::size_t most = 1024;  // at a time
-    if (steps_.size() < most) {
-      steps_.push_back({iteration_, std::chrono::nanoseconds(record.started_ns - *iteration_start_ns_)});
-    }
+    steps_.add(std::chrono::nanoseconds(record.started_ns - *iteration_start_ns_));
   }
   if (record.iteration >= 0 && (is_next || iteration_ < 0)) {
     iteration_start_ns_ = record.started_ns == k_no_time ? std::nullopt : std::optional(record.started_ns);

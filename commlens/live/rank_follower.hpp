@@ -6,15 +6,14 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "commlens/live/late_ranks.hpp"
 #include "commlens/live/live_progress.hpp"
 #include "commlens/live/rolling_tally.hpp"
+#include "commlens/live/step_tally.hpp"
 #include "commlens/live/stream_follower.hpp"
 #include "commlens/live/tables_follower.hpp"
 
@@ -50,7 +49,8 @@ class RankFollower {
   void set_entry(const StreamEntry& entry) { stream_.set_entry(entry); }
 
   bool is_there() const { return is_there_; }
-  const std::string& error() const { return error_; }
+  /// Why nothing is read of it: for good, or until the next look.
+  const std::string& error() const { return error_.empty() ? not_yet_ : error_; }
   const RankTables& tables() const { return tables_.tables(); }
   /// What a verdict may ask of it, with what is not known of its calls.
   RankState state() const;
@@ -70,12 +70,8 @@ class RankFollower {
   /// When it was last seen to have entered or left a call.
   std::chrono::nanoseconds moved() const { return moved_; }
 
-  /// An iteration that ended, by the marks of the program.
-  struct Step {
-    Iteration iteration = 0;
-    std::chrono::nanoseconds length{};
-  };
-  std::vector<Step> take_steps() { return std::exchange(steps_, {}); }
+  /// Its iterations, by the marks of the program.
+  const StepTally& steps() const { return steps_; }
 
   /// A record whose page or row is not there for so long is passed: it was lost.
   static constexpr std::chrono::seconds k_patience{60};
@@ -105,8 +101,7 @@ class RankFollower {
   void finish(const StreamRecord& record, const Facts& facts);
   void note_iteration(const StreamRecord& record);
   void lose(std::string_view reason, std::int64_t calls = 1);
-  bool has_waited(std::chrono::nanoseconds now);
-  bool can_leave_strangers(std::uint32_t number, std::chrono::nanoseconds now);
+  bool has_waited(std::uint64_t slot, std::chrono::nanoseconds now, std::chrono::nanoseconds patience);
 
   FollowedJob* job_;
   std::size_t row_;
@@ -118,18 +113,19 @@ class RankFollower {
   LiveSums sums_;
   SlidingSums recent_;
   std::map<std::string, std::int64_t, std::less<>> lost_;
-  std::set<CommunicatorId> nameless_;  // whose members will not be known
   std::int64_t unfollowed_ = 0;
   bool is_there_ = false;
   bool can_read_ = false;  // more of what was there at the last look
   bool is_final_ = false;
   bool is_caught_up_ = false;  // what is read from now on happened lately
   std::string error_;
+  std::string not_yet_;
   std::chrono::nanoseconds moved_{};
   std::optional<std::chrono::nanoseconds> waits_since_;
+  std::uint64_t waits_until_ = 0;  // records that were written then
   Iteration iteration_ = k_unknown_iteration;
   std::optional<std::int64_t> iteration_start_ns_;
-  std::vector<Step> steps_;
+  StepTally steps_;
 };
 
 }  // namespace commlens

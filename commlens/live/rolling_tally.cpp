@@ -34,7 +34,7 @@ LiveSums SlidingSums::sum(std::int64_t second) const {
     if (part.second >= 0 && part.second > second - std::ssize(seconds_) && part.second <= second) {
       sums.calls += part.calls;
       sums.message = saturating_sum(sums.message, Bytes{part.message_bytes});
-      sums.time += std::chrono::nanoseconds(part.time_ns);
+      sums.time = std::chrono::nanoseconds(saturating_sum(sums.time.count(), part.time_ns));
     }
   }
   return sums;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/live/job_view.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -21,8 +22,8 @@ class SlidingSums {
       part = {.second = second};
     }
     ++part.calls;
-    part.message_bytes += message.value;
-    part.time_ns += time.count();
+    part.message_bytes = saturating_sum(part.message_bytes, message.value);
+    part.time_ns = saturating_sum(part.time_ns, time.count());
   }
   /// Of the `k_live_window` that end with `second`, which is not over; wire bytes are left to the caller.
   LiveSums sum(std::int64_t second) const;

@@ -16,12 +16,13 @@ std::uint64_t offset_of(std::uint64_t slot) { return sizeof(StreamHeader) + slot
 }  // namespace
 
 StreamFollower::Status StreamFollower::look(const PlainFile& directory, bool is_final) {
+  error_.clear();
   if (!file_.is_open()) {
     file_ = PlainFile::open_in(directory, entry_.file);
     if (!file_.is_open() && file_.cause() != ENOENT) {
       error_ = fmt::format("{}: {}", entry_.file,
                            file_.cause() == EINVAL ? "not a regular file" : std::strerror(file_.cause()));
-      return Status::unusable;
+      return file_.may_open_later() ? Status::absent : Status::unusable;
     }
   }
   StreamHeader header;

@@ -35,6 +35,7 @@ class StreamFollower {
   /// Opens the file if it is not open, and reads its header. `is_final`: what is not there will not come: a
   /// lost header is made up.
   Status look(const PlainFile& directory, bool is_final);
+  /// Of the last look; of a file that is absent: why it cannot be opened now, empty where there is none.
   const std::string& error() const { return error_; }
   /// What the manifest says of the file by now.
   void set_entry(const StreamEntry& entry) { entry_ = entry; }

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@ class TablesFollower {
   /// Reads the lines that are new. `is_final`: a part of the file that reads as zeros is lost; before, it may
   /// come.
   Status read(const PlainFile& directory, bool is_final);
+  /// Of a file that is absent: why it cannot be opened now, empty where there is none.
   const std::string& error() const { return error_; }
 
   const RankTables& tables() const { return reader_.tables(); }
@@ -27,8 +29,11 @@ class TablesFollower {
   const std::vector<OpId>& ops() const { return reader_.ops(); }
   std::int64_t lost_lines() const { return reader_.lost_lines(); }
 
+  static constexpr std::size_t k_longest_line = std::size_t{1} << 20;
+
  private:
   bool has_other_start();
+  Status fail(const std::string& why);
   Status read_lines(std::uint64_t bytes, bool is_final);
 
   std::string file_name_;
@@ -37,6 +42,7 @@ class TablesFollower {
   std::uint64_t offset_ = 0;  // of the first line that was not read
   std::string start_;         // of the first line: another one is another recording's
   bool has_lost_end_ = false;
+  bool is_unusable_ = false;
   std::string error_;
 };
 

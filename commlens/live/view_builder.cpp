@@ -82,7 +82,7 @@ LiveRankState state_of(const LiveRank& rank, const RankFollower& follower, const
                                                                  : LiveRankState::computing;
 }
 
-/// Rows of hang.job.ranks that a confirmed verdict is about.
+/// Rows of hang.job.ranks that cannot go on by a confirmed verdict; a culprit in no call can.
 std::set<std::size_t> stuck_rows(const LiveHang& hang) {
   std::set<std::size_t> rows;
   if (!hang.is_confirmed) {
@@ -93,40 +93,10 @@ std::set<std::size_t> stuck_rows(const LiveHang& hang) {
       rows.insert(row);
     }
   }
-  for (const HangCulprit& culprit : hang.finding.culprits) {
-    rows.insert(culprit.rank);
-  }
   return rows;
 }
 
 }  // namespace
-
-void StepWatch::add(std::size_t rank, const std::vector<RankFollower::Step>& steps) {
-  if (steps.empty() || rank > leader_) {
-    return;
-  }
-  leader_ = rank;
-  for (const RankFollower::Step& step : steps) {
-    ++steps_.completed;
-    steps_.last = step.length;
-    steps_.durations.add(step.length);
-    latest_.push_back(step.length);
-    if (latest_.size() > k_latest) {
-      latest_.pop_front();
-    }
-  }
-}
-
-LiveSteps StepWatch::steps() const {
-  LiveSteps steps = steps_;
-  if (!latest_.empty()) {
-    std::vector<nanoseconds> lengths(latest_.begin(), latest_.end());
-    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>((lengths.size() - 1) / 2);
-    std::nth_element(lengths.begin(), middle, lengths.end());
-    steps.median = *middle;
-  }
-  return steps;
-}
 
 JobProgress progress_of(const FollowedJob& job, const std::vector<std::unique_ptr<RankFollower>>& ranks) {
   std::vector<RankState> states;

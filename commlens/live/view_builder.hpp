@@ -1,7 +1,4 @@
 #pragma once
-#include <chrono>
-#include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -11,20 +8,6 @@
 
 // From the state of followed ranks to what a poll yields.
 namespace commlens {
-
-/// The iterations of the rank that leads: the lowest one that marks any.
-class StepWatch {
- public:
-  void add(std::size_t rank, const std::vector<RankFollower::Step>& steps);
-  /// All but the highest iteration begun.
-  LiveSteps steps() const;
-
- private:
-  static constexpr std::size_t k_latest = 32;
-  std::size_t leader_ = SIZE_MAX;
-  LiveSteps steps_;
-  std::deque<std::chrono::nanoseconds> latest_;
-};
 
 /// The states of `ranks` for a verdict, and what they have done.
 JobProgress progress_of(const FollowedJob& job, const std::vector<std::unique_ptr<RankFollower>>& ranks);

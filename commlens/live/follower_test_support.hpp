@@ -1,0 +1,76 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "commlens/live/folder_follower.hpp"
+#include "commlens/trace/recorder.hpp"
+#include "commlens/trace/test_support.hpp"
+
+namespace commlens::test_support {
+
+inline PollTime at(std::int64_t second) {
+  return {std::chrono::seconds(1000 + second), 1'700'000'000'000'000'000};
+}
+
+/// A job of some ranks whose calls a test makes one by one.
+class FollowedRanks {
+ public:
+  explicit FollowedRanks(const std::filesystem::path& directory, std::int64_t ranks = 2)
+      : directory_(directory) {
+    create_recording(directory, {.producer = "test", .framework = {}, .ranks = ranks});
+    recorders_.resize(static_cast<std::size_t>(ranks));
+  }
+  Recorder& rank(std::int64_t rank) {
+    std::unique_ptr<Recorder>& recorder = recorders_[static_cast<std::size_t>(rank)];
+    if (!recorder) {
+      recorder = std::make_unique<Recorder>(directory_, Rank{rank});
+    }
+    return *recorder;
+  }
+  Recorder::Slot enter(std::int64_t of, std::int64_t elements = 8, bool is_blocking = true) {
+    Recorder& recorder = rank(of);
+    return recorder.begin({.kind = CommKind::all_reduce,
+                           .dtype = DType::fp32,
+                           .group = recorder.group(members(), Axis::unknown, CommunicatorId{7}),
+                           .input = Elements{elements},
+                           .output = Elements{elements},
+                           .blocking = is_blocking,
+                           .tag = {}});
+  }
+  void call(std::int64_t of, std::int64_t elements = 8) { rank(of).finish(enter(of, elements)); }
+  void close() {
+    for (std::unique_ptr<Recorder>& recorder : recorders_) {
+      recorder.reset();
+    }
+  }
+
+ private:
+  std::vector<Rank> members() const {
+    std::vector<Rank> all;
+    for (std::size_t rank = 0; rank < recorders_.size(); ++rank) {
+      all.push_back(Rank{static_cast<std::int64_t>(rank)});
+    }
+    return all;
+  }
+  std::filesystem::path directory_;
+  std::vector<std::unique_ptr<Recorder>> recorders_;
+};
+
+/// A test that polls at seconds of its choice.
+class FollowerTest : public testing::Test {
+ protected:
+  const JobView& poll(FolderFollower& follower, std::int64_t second = 0) {
+    const Result<void> polled = follower.poll(at(second));
+    EXPECT_TRUE(polled) << polled.error().message;
+    return follower.view();
+  }
+  ScratchDirectory scratch_;
+  std::filesystem::path path_ = scratch_ / "trace";
+};
+
+}  // namespace commlens::test_support
