@@ -64,6 +64,7 @@ void move_apart(const std::string& file) {
 TEST(TuneLaunches, AreOneOfManyInAFile) {
   const ScratchDirectory directory;
   TuneRequest request = brief_tuning();
+  request.time = 10min;  // so that all 60 rounds are made, however busy the machine is
   request.append = directory.path("launches.json");
   for (std::uint64_t launch = 1; launch <= 6; ++launch) {
     request.seed = launch;
@@ -82,6 +83,8 @@ TEST(TuneLaunches, AreOneOfManyInAFile) {
   for (const TuneLaunch& launch : *launches) {
     ASSERT_FALSE(launch.rows.empty());
     for (const TuneLaunchRow& row : launch.rows) {
+      EXPECT_EQ(row.medians.even.rounds, 30) << row.op << " " << row.algorithm;
+      EXPECT_EQ(row.medians.odd.rounds, 30) << row.op << " " << row.algorithm;
       EXPECT_GT(row.medians.even.time_s, 0) << row.op << " " << row.algorithm;
       EXPECT_GT(row.medians.odd.default_s, 0) << row.op << " " << row.algorithm;
     }
