@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "commlens/app/bench_bursts.hpp"
 #include "commlens/app/bench_document.hpp"
 #include "commlens/app/bench_messages.hpp"
 #include "commlens/app/bench_plan.hpp"
@@ -17,6 +16,7 @@
 #include "commlens/app/bench_run.hpp"
 #include "commlens/app/free_memory.hpp"
 #include "commlens/app/json_result.hpp"
+#include "commlens/app/launch_bursts.hpp"
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/output_place.hpp"
 #include "commlens/base/file.hpp"

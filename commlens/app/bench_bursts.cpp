@@ -1,31 +1,28 @@
 #include "commlens/app/bench_bursts.hpp"
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+
+#include "commlens/app/launch_bursts.hpp"
 
 namespace commlens {
 
 std::vector<std::vector<const BenchLaunch*>> bursts_of(const BenchRun& run) {
   std::vector<const BenchLaunch*> whole;
+  std::vector<std::optional<std::int64_t>> began_ns;
   for (const BenchLaunch& launch : run.launches) {
     if (!launch.is_partial) {
       whole.push_back(&launch);
+      began_ns.push_back(launch.began_ns);
     }
   }
-  // Several jobs may have added to the file at once.
-  std::stable_sort(whole.begin(), whole.end(), [](const BenchLaunch* a, const BenchLaunch* b) {
-    return a->began_ns.value_or(0) < b->began_ns.value_or(0);
-  });
-  const std::int64_t least = std::chrono::nanoseconds(k_least_launch_distance).count();
   std::vector<std::vector<const BenchLaunch*>> bursts;
-  for (const BenchLaunch* const launch : whole) {
-    const std::optional<std::int64_t> before =
-        bursts.empty() ? std::nullopt : bursts.back().front()->began_ns;
-    if (!before || !launch->began_ns || *launch->began_ns - *before >= least) {
-      bursts.emplace_back();
+  for (const std::vector<std::size_t>& burst : launch_bursts(began_ns)) {
+    std::vector<const BenchLaunch*>& added = bursts.emplace_back();
+    for (const std::size_t launch : burst) {
+      added.push_back(whole[launch]);
     }
-    bursts.back().push_back(launch);
   }
   return bursts;
 }

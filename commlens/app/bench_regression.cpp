@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "commlens/app/bench_bursts.hpp"
+#include "commlens/app/launch_bursts.hpp"
 #include "commlens/bench/median.hpp"
 #include "commlens/compare/significance.hpp"
 

@@ -16,6 +16,7 @@
 #include "commlens/app/bench_bursts.hpp"
 #include "commlens/app/bench_document.hpp"
 #include "commlens/app/json_result.hpp"
+#include "commlens/app/launch_bursts.hpp"
 #include "commlens/base/csv.hpp"
 #include "commlens/bench/bench_op.hpp"
 
@@ -76,9 +77,9 @@ std::string flag_lines(const std::vector<BenchRow>& rows, const TextStyle& style
 }
 
 std::string bench_head(const BenchRun& run, const std::vector<BenchRow>& rows) {
-  std::string head = fmt::format("{} ranks over {}{}, {} buffers", run.ranks, run.transport,
-                                 run.table.empty() ? "" : fmt::format(" (table {})", run.table),
-                                 run.is_cold ? "cold" : "hot");
+  std::string head = fmt::format(
+      "{} rank{} over {}{}, {} buffers", run.ranks, run.ranks == 1 ? "" : "s", run.transport,
+      run.table.empty() ? "" : fmt::format(" (table {})", run.table), run.is_cold ? "cold" : "hot");
   if (!rows.empty()) {
     const BenchKey& first = rows.front().key;
     const auto all = [&](auto member) {

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "commlens/app/bench_bursts.hpp"
 #include "commlens/app/free_memory.hpp"
+#include "commlens/app/launch_bursts.hpp"
 #include "commlens/app/launch_pace.hpp"
 #include "commlens/app/launcher.hpp"
 #include "commlens/app/train_transport.hpp"
@@ -114,7 +114,7 @@ Result<TuneResult> tuning_concluded(const TuneRequest& request, TuneResult resul
   result.messages = result.messages.empty() ? "messages" : result.messages;
   result.seed = request.seed;
   result.least_gain = request.least_gain;
-  result.tuned.launches = std::ssize(result.launches);
+  result.tuned.timed_launches = std::ssize(result.launches);
   warn_of_left_out(request.events, result.tuned);
   if (result.tuned.was_stopped) {
     return result;  // rounds that are missing decide nothing; files of an earlier run stay as they are

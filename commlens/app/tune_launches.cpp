@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/app/json_members.hpp"
+#include "commlens/app/launch_bursts.hpp"
 #include "commlens/base/file.hpp"
 #include "commlens/base/file_lock.hpp"
 #include "commlens/base/table.hpp"
@@ -32,18 +34,46 @@ bool is_of(const TuneLaunchRow& row, const TuneLaunchRow& key, const std::string
          row.algorithm == algorithm;
 }
 
-/// The ways to make a message, each over all launches.
+/// Launches that count as one.
+using TuneBurst = std::vector<const TuneLaunch*>;
+
+std::vector<TuneBurst> tune_bursts(const std::vector<TuneLaunch>& launches) {
+  std::vector<std::optional<std::int64_t>> began_ns;
+  for (const TuneLaunch& launch : launches) {
+    began_ns.emplace_back(launch.began_ns);
+  }
+  std::vector<TuneBurst> bursts;
+  for (const std::vector<std::size_t>& burst : launch_bursts(began_ns)) {
+    TuneBurst& added = bursts.emplace_back();
+    for (const std::size_t launch : burst) {
+      added.push_back(&launches[launch]);
+    }
+  }
+  return bursts;
+}
+
+/// A message made in one way in the launches of a burst.
+tune::LaunchMedians burst_medians(const TuneBurst& burst, const TuneLaunchRow& key,
+                                  const std::string& algorithm) {
+  std::vector<tune::LaunchMedians> medians;
+  for (const TuneLaunch* const launch : burst) {
+    const auto row = std::ranges::find_if(
+        launch->rows, [&](const TuneLaunchRow& one) { return is_of(one, key, algorithm); });
+    medians.push_back(row == launch->rows.end() ? tune::LaunchMedians() : row->medians);
+  }
+  return tune::launch_medians_together(medians);
+}
+
+/// The ways to make a message, each over all bursts.
 std::vector<tune::LaunchedVariant> launched_variants(const TunedMessage& message,
-                                                     const std::vector<TuneLaunch>& launches) {
+                                                     const std::vector<TuneBurst>& bursts) {
   const TuneLaunchRow key = key_of(message);
   std::vector<tune::LaunchedVariant> variants;
   for (const tune::Variant& variant : message.variants) {
     tune::LaunchedVariant& added = variants.emplace_back();
     added.algorithm = variant.algorithm;
-    for (const TuneLaunch& launch : launches) {
-      const auto row = std::ranges::find_if(
-          launch.rows, [&](const TuneLaunchRow& one) { return is_of(one, key, variant.algorithm); });
-      added.launches.push_back(row == launch.rows.end() ? tune::LaunchMedians() : row->medians);
+    for (const TuneBurst& burst : bursts) {
+      added.launches.push_back(burst_medians(burst, key, variant.algorithm));
     }
   }
   return variants;
@@ -161,13 +191,15 @@ TuneLaunch tune_launch_of(const TunedMessages& found, std::uint64_t seed, std::i
 
 void decide_over(TunedMessages& found, const std::vector<TuneLaunch>& launches,
                  const tune::SelectionOptions& selection) {
-  found.launches = std::ssize(launches);
-  if (found.launches == 1) {
+  const std::vector<TuneBurst> bursts = tune_bursts(launches);
+  found.timed_launches = std::ssize(launches);
+  found.launches = std::ssize(bursts);
+  if (found.timed_launches == 1) {
     return;
   }
   std::vector<std::vector<tune::LaunchedVariant>> variants;
   for (TunedMessage& message : found.messages) {
-    variants.push_back(launched_variants(message, launches));
+    variants.push_back(launched_variants(message, bursts));
     message.decision = tune::decide_over_launches(variants.back(), selection.least_gain);
   }
   settle_decisions(found, [&](std::size_t place) {

@@ -16,8 +16,9 @@ constexpr const char* k_tune_schema = "commlens.tune/1";
 /// What one launch has measured, as the file of several keeps it.
 TuneLaunch tune_launch_of(const TunedMessages& found, std::uint64_t seed, std::int64_t began_ns);
 
-/// Decides `found` anew by the launches, of which one is its own. Messages and algorithms that it does not
-/// have count for nothing. Of a single launch nothing changes.
+/// Decides `found` anew by the launches, of which one is its own; those of one burst (launch_bursts()) count
+/// as one, with their medians. Messages and algorithms that it does not have count for nothing. Of a single
+/// launch nothing changes.
 void decide_over(TunedMessages& found, const std::vector<TuneLaunch>& launches,
                  const tune::SelectionOptions& selection);
 

@@ -277,11 +277,12 @@ tune::Rule TunedMessage::rule() const {
 }
 
 bool TunedMessages::has_enough_launches() const {
-  return launches == 1 || launches >= tune::k_fewest_launches;
+  return timed_launches == 1 || launches >= tune::k_fewest_launches;
 }
 
 bool TunedMessages::is_confirmed() const {
-  return launches == 1 ? step.gain_s.low > 0 : has_enough_launches() && tune::is_found_again(step.gain_s);
+  return timed_launches == 1 ? step.gain_s.low > 0
+                             : has_enough_launches() && tune::is_found_again(step.gain_s);
 }
 
 void settle_decisions(TunedMessages& found, const std::function<tune::StepGain(std::size_t place)>& step_of) {

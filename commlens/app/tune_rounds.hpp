@@ -49,9 +49,11 @@ struct TunedMessages {
   std::int64_t rounds = 0;
   bool was_stopped = false;
   double clock_error_s = 0;
-  std::int64_t launches = 1;  // by which it was decided
+  std::int64_t timed_launches = 1;
+  std::int64_t launches = 1;  // by which it was decided: of those of one moment, one
 
-  /// Whether there are enough launches to decide by: one, of which its rounds say something, or six.
+  /// Whether there are enough launches to decide by: a single one, of which its rounds say something, or
+  /// six.
   bool has_enough_launches() const;
   /// Whether rules exist, and the step gains by them in rounds that did not choose them: of one launch, the
   /// interval of its gain is above 0; of several, other launches would show it too (tune::is_found_again()).

@@ -1,11 +1,18 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "commlens/app/json_result.hpp"
+#include "commlens/app/launch_bursts.hpp"
 #include "commlens/app/tune.hpp"
 #include "commlens/app/tune_launches.hpp"
 #include "commlens/base/units.hpp"
@@ -73,15 +80,25 @@ std::string class_text(const TuneResult& result) {
                     : fmt::format("rank {} and {} like it", ranks.first.value, count - 1);
 }
 
+/// That launches count as fewer; empty where they do not.
+std::string burst_text(const TunedMessages& tuned) {
+  return tuned.launches == tuned.timed_launches
+             ? std::string()
+             : fmt::format(
+                   "these {} launches count as {}: those that begin within {} ms of another are one\n",
+                   tuned.timed_launches, tuned.launches, k_least_launch_distance.count());
+}
+
 std::string step_text(const TuneResult& result) {
   const tune::StepGain& step = result.tuned.step;
   const auto chosen = std::count_if(result.tuned.messages.begin(), result.tuned.messages.end(),
                                     [](const TunedMessage& message) { return message.has_rule(); });
   if (!result.tuned.has_enough_launches()) {
-    return fmt::format("no rule: {} launches, and {} are the least to decide by; 10 say more\n",
-                       result.tuned.launches, tune::k_fewest_launches);
+    return fmt::format("no rule: {} launch{}, and {} are the least to decide by; 10 say more\n",
+                       result.tuned.launches, result.tuned.launches == 1 ? "" : "es",
+                       tune::k_fewest_launches);
   }
-  const bool is_one = result.tuned.launches == 1;
+  const bool is_one = result.tuned.timed_launches == 1;
   if (chosen == 0 && !is_one) {
     return fmt::format(
         "no rule: over {} launches no algorithm is faster than the library's choice by enough\n",
@@ -120,19 +137,35 @@ std::string step_text(const TuneResult& result) {
                    result.tuned.launches, step_of, gain);
 }
 
+/// Name and version of what a library says of itself: "Open MPI v4.1.4" of "Open MPI v4.1.4, package: …", and
+/// "MPICH 4.0.2" of MPICH, whose first line is "MPICH Version:", blanks or a tab, "4.0.2".
+std::string library_name(const std::string& library) {
+  std::istringstream first_line(library.substr(0, library.find_first_of(",\n")));
+  std::vector<std::string> words(std::istream_iterator<std::string>(first_line), {});
+  std::erase(words, "Version:");
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+/// "1 message", "2 messages".
+std::string number_of(std::int64_t count, std::string_view things) {
+  return fmt::format("{} {}{}", count, things, count == 1 ? "" : "s");
+}
+
 std::string head_text(const TuneResult& result) {
-  return fmt::format(
-      "{}: {} messages on {} ranks over {} ({}), {}{} rounds, seed {}\n", result.messages,
-      result.tuned.messages.size(), result.ranks, result.transport, result.library,
-      result.tuned.launches == 1 ? "" : fmt::format("{} launches, the last of ", result.tuned.launches),
-      result.tuned.rounds, result.seed);
+  return fmt::format("{}: {} on {} over {} ({}), {}{} rounds, seed {}\n", result.messages,
+                     number_of(std::ssize(result.tuned.messages), "message"), number_of(result.ranks, "rank"),
+                     result.transport, library_name(result.library),
+                     result.tuned.timed_launches == 1
+                         ? ""
+                         : fmt::format("{} launches, the last of ", result.tuned.timed_launches),
+                     result.tuned.rounds, result.seed);
 }
 
 std::string foot_text(const TuneResult& result) {
   if (result.tuned.was_stopped) {
     return "stopped before all rounds were made: no verdict, and no file is written\n";
   }
-  std::string text = step_text(result);
+  std::string text = burst_text(result.tuned) + step_text(result);
   if (!result.written.empty()) {
     text += fmt::format("written: {}\n", fmt::join(result.written, ", "));
   }

@@ -166,9 +166,10 @@ Action declare_tune(CLI::App& verb) {
       ->check(between(0.001, 86'400.0))
       ->capture_default_str()
       ->type_name("SECONDS");
-  verb.add_option(
-          "--rounds", request.most_rounds,
-          "Timed rounds at most, after one that connects; each makes every message with every algorithm")
+  verb.add_option("--rounds", request.most_rounds,
+                  "Timed rounds at most, 60 to 1,000,000, after one that connects; each makes every message "
+                  "with every "
+                  "algorithm")
       ->check(between(std::int64_t{60}, std::int64_t{1'000'000}))
       ->capture_default_str()
       ->type_name("N");

@@ -94,13 +94,15 @@ class LaunchPair {
     });
   }
 
-  /// Of the rows that count, all together.
+  /// Of the rows that count, all together. A row that is no slower has nothing to say for their slowness: the
+  /// small p of its gain is 1 here, which is no smaller than the one-sided p.
   LaunchShift common(const std::vector<bool>& counts) const {
     LaunchShift shift = compared([&](const LaunchTimes& launch) { return speed_of(launch, counts); });
     std::vector<double> p_values;
     for (std::size_t row = 0; row < rows(); ++row) {
       if (counts[row]) {
-        p_values.push_back(compared([row](const LaunchTimes& launch) { return launch[row]; }).p);
+        const LaunchShift own = compared([row](const LaunchTimes& launch) { return launch[row]; });
+        p_values.push_back(own.ratio > 1 ? own.p : 1);
       }
     }
     shift.p = simes(p_values);
@@ -120,12 +122,13 @@ LaunchShifts launch_shifts(std::span<const LaunchTimes> before, std::span<const 
   const LaunchPair pair(before, now);
   LaunchShifts shifts;
   std::vector<double> p_values;
-  std::vector<bool> counts;  // rows that are not slower than the others, by Bonferroni
+  std::vector<bool> counts;  // rows that go with the others, by Bonferroni
   for (std::size_t row = 0; row < pair.rows(); ++row) {
     const LaunchShift shift = pair.relative(row);
     p_values.push_back(shift.p);
     const double bonferroni = shift.p * static_cast<double>(pair.rows() + 1);
-    counts.push_back(!(bonferroni < limits.significance && shift.ratio > limits.least_ratio));
+    const bool is_apart = shift.ratio > limits.least_ratio || shift.ratio * limits.least_ratio < 1;
+    counts.push_back(!(bonferroni < limits.significance && is_apart));
     shifts.relative.push_back(shift);
   }
   shifts.all = pair.common(counts);

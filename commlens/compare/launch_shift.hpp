@@ -30,7 +30,7 @@ struct SlowerLimits {
 struct LaunchShifts {
   /// Of each row against the other rows of the same launch.
   std::vector<LaunchShift> relative;
-  LaunchShift all;  // of the rows that are not slower than others
+  LaunchShift all;  // of the rows that are neither slower nor faster than others
 };
 
 /// Rows for which others can be the measure: of three others, the one in the middle is right where one of
@@ -46,9 +46,10 @@ constexpr std::size_t k_fewest_rows_to_relate = 4;
 /// covariance, with medians in place of means and a slope of 1, as launches are so many times as fast in all
 /// rows.
 ///
-/// Are all rows slower? Each row that is not slower than the others is compared by its times; the p-values
-/// are combined to one (simes()), which rows that go together do not invalidate. Its ratio is that of the
-/// median speeds of launches by these rows.
+/// Are all rows slower? Each row that is neither slower nor faster than the others is compared by its times;
+/// the p-values are combined to one (simes()), which rows that go together do not invalidate. The p of a row
+/// that is no slower by itself is 1: what became faster is no sign that all are slower. The ratio is that of
+/// the median speeds of launches by these rows.
 ///
 /// All tests are adjusted as one family (holm_adjusted()). Needs k_fewest_rows_to_relate rows that launches
 /// of both results have. Source: R. A. Fisher, Statistical Methods for Research Workers (1932), section 49.1;

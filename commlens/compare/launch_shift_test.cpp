@@ -1,5 +1,8 @@
 #include "commlens/compare/launch_shift.hpp"
 
+#include <cmath>
+#include <random>
+
 #include <gtest/gtest.h>
 
 namespace commlens {
@@ -76,6 +79,60 @@ TEST(LaunchShifts, LeaveWhatTheSpeedOfAMachineShiftsByItself) {
   EXPECT_FALSE(launch_shifts(launches(1), launches(1.09)).all.is_slower);
   EXPECT_LT(launch_shifts(launches(1), launches(1.09)).all.p_adjusted, 0.01);
   EXPECT_TRUE(launch_shifts(launches(1), launches(1.12)).all.is_slower);
+}
+
+constexpr std::uint64_t k_shift_seed = 7;
+
+/// What became of a program, and how much its launches differ.
+struct ShiftedProgram {
+  double first_row = 1;
+  double all = 1;
+  double spread = 0.25;  // of the logarithm of a launch's speed, which is normal
+};
+
+/// In how many of 500 pairs of ten launches of five rows all rows are said to be slower.
+int pairs_slower_in_all(const ShiftedProgram& changed) {
+  std::mt19937_64 random(k_shift_seed);
+  std::normal_distribution<double> normal;
+  const auto launches = [&](double first_row, double all) {
+    std::vector<LaunchTimes> times(10);
+    for (LaunchTimes& launch : times) {
+      const double speed = all * std::exp(changed.spread * normal(random));
+      for (int row = 0; row < 5; ++row) {
+        launch.emplace_back(speed * std::exp(0.01 * normal(random)) * (row == 0 ? first_row : 1));
+      }
+    }
+    return times;
+  };
+  int slower = 0;
+  for (int pair = 0; pair < 500; ++pair) {
+    const std::vector<LaunchTimes> before = launches(1, 1);
+    slower += launch_shifts(before, launches(changed.first_row, changed.all)).all.is_slower ? 1 : 0;
+  }
+  return slower;
+}
+
+// By chance, every fourth pair of such launches has a ratio above 1.10; that one row became three times as
+// fast is no reason to believe it.
+TEST(LaunchShifts, AreNotOfAllWhereOneRowIsFaster) {
+  EXPECT_LE(pairs_slower_in_all({.first_row = 1.0 / 3}), 10) << "seed " << k_shift_seed;
+  EXPECT_LE(pairs_slower_in_all({.first_row = 1.0 / 1.1}), 10) << "seed " << k_shift_seed;
+}
+
+TEST(LaunchShifts, AreSeldomOfAllWhereNothingChanged) {
+  EXPECT_LE(pairs_slower_in_all({}), 5) << "seed " << k_shift_seed << ", one in a hundred";
+}
+
+// Of launches that differ by 3 %, the ratio of medians is 15 %, give or take 1.7 % (sqrt(2 / 10) of a
+// median's 1.25 x 3 %): 1.10 is 2.6 of these away, which 498 of 500 reach; 490 with 8 to spare.
+TEST(LaunchShifts, FindThatAllRowsAre15PercentSlower) {
+  EXPECT_GE(pairs_slower_in_all({.all = 1.15, .spread = 0.03}), 490) << "seed " << k_shift_seed;
+}
+
+// The others are slower, and the first row is not: it is faster than they are.
+TEST(LaunchShifts, FindThatTheOtherRowsAreSlowerWhereOneIsFaster) {
+  EXPECT_GE(pairs_slower_in_all({.first_row = 1.0 / 3, .all = 1.15, .spread = 0.03}), 490)
+      << "seed " << k_shift_seed;
 }
 
 TEST(LaunchShifts, AreOfTheLaunchesThatHaveTheRow) {

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numbers>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "commlens/base/check.hpp"
 #include "commlens/bench/median.hpp"
@@ -16,6 +19,26 @@ constexpr std::int64_t k_fewest_rounds = 5;  // of a half: its median is one num
 
 bool counts(const LaunchMedians& launch) {
   return launch.even.rounds >= k_fewest_rounds && launch.odd.rounds >= k_fewest_rounds;
+}
+
+/// The medians of one half over the launches that have it.
+HalfMedians half_together(std::span<const LaunchMedians> launches, HalfMedians LaunchMedians::* half) {
+  HalfMedians together;
+  std::vector<double> defaults;
+  std::vector<double> times;
+  for (const LaunchMedians& launch : launches) {
+    const HalfMedians& own = launch.*half;
+    if (own.rounds > 0) {
+      together.rounds = std::max(together.rounds, own.rounds);
+      defaults.push_back(own.default_s);
+      times.push_back(own.time_s);
+    }
+  }
+  if (together.rounds > 0) {
+    together.default_s = bench::quantile(defaults, 0.5);
+    together.time_s = bench::quantile(times, 0.5);
+  }
+  return together;
 }
 
 /// What share of the default's time the variant takes, in each launch that counts.
@@ -93,6 +116,14 @@ Estimate shift_between(const StepLaunches& launches) {
 }
 
 }  // namespace
+
+LaunchMedians launch_medians_together(std::span<const LaunchMedians> launches) {
+  std::vector<LaunchMedians> counted;
+  std::ranges::copy_if(launches, std::back_inserter(counted), counts);
+  const std::span<const LaunchMedians> taken = counted.empty() ? launches : std::span(std::as_const(counted));
+  return {.even = half_together(taken, &LaunchMedians::even),
+          .odd = half_together(taken, &LaunchMedians::odd)};
+}
 
 Decision decide_over_launches(std::span<const LaunchedVariant> variants, double least_gain) {
   COMMLENS_CHECK(!variants.empty(), "the default is a variant");

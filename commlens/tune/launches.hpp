@@ -24,6 +24,11 @@ struct LaunchMedians {
 };
 LaunchMedians launch_medians(const Variant& usual, const Variant& other);
 
+/// What launches of one moment, which are no independent measurements, count as together: medians of the
+/// medians of those that decide_over_launches() would count, else of all, with the most rounds that one of
+/// these has. No rounds of none.
+LaunchMedians launch_medians_together(std::span<const LaunchMedians> launches);
+
 /// One way over launches. In a launch that lacks it both halves have no rounds.
 struct LaunchedVariant {
   std::string algorithm;  // empty: the library's own choice

@@ -38,6 +38,21 @@ TEST(LaunchMedians, AreOfRoundsThatBothHave) {
   EXPECT_EQ(launch.odd.time_s, 30);
 }
 
+// The first has 4 even rounds, which count for nothing: of the others the mean.
+TEST(LaunchMedians, OfOneMomentAreThoseOfLaunchesThatCount) {
+  std::vector<LaunchMedians> launches{launch_of(9, 9), launch_of(1, 0.5), launch_of(2, 2)};
+  launches[0].even.rounds = 4;
+  launches[1].odd.rounds = 7;
+  const LaunchMedians together = launch_medians_together(launches);
+  EXPECT_EQ(together.even.default_s, 1.5);
+  EXPECT_EQ(together.even.time_s, 1.25);
+  EXPECT_EQ(together.odd.default_s, 1.5);
+  EXPECT_EQ(together.odd.rounds, 30);
+  EXPECT_EQ(launch_medians_together(std::span(launches).first(1)).even.rounds, 4);
+  EXPECT_EQ(launch_medians_together({}).even.rounds, 0);
+  EXPECT_EQ(launch_medians_together(std::vector<LaunchMedians>(2)).odd.rounds, 0);
+}
+
 // Launches are up to three times as long as others; the way saves a fifth in all.
 TEST(DecisionOverLaunches, TakesWhatIsFasterInEachLaunch) {
   const auto variants = with_shares({1, 3, 2, 1, 3, 2}, {0.8, 0.75, 0.8, 0.8, 0.85, 0.8});

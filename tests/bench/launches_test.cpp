@@ -56,6 +56,13 @@ TEST(BenchCalls, SpreadTheirLaunches) {
       std::string::npos);
 }
 
+TEST(BenchText, SaysHowManyRanksThereAre) {
+  BenchRequest request = brief_request({"barrier"});
+  EXPECT_EQ(rendered(measured_by(request), Format::table).substr(0, 21), "2 ranks over threads,");
+  request.ranks = 1;
+  EXPECT_EQ(rendered(measured_by(request), Format::table).substr(0, 20), "1 rank over threads,");
+}
+
 TEST(BenchDocument, TakesTheLaunchesOfJobsAtOnce) {
   const ScratchDirectory directory;
   const std::string file = directory.path("result.json");

@@ -175,6 +175,24 @@ TEST(BenchCheck, CountsLaunchesOfOneMomentAsOne) {
   }
 }
 
+// 450 ms is 200 after the launch before, though 450 after the first of the burst; 700 is 250 after the launch
+// before. A file has them in the order in which jobs ended.
+TEST(BenchBursts, GoOnWhileALaunchBeginsWithinAQuarterOfASecondOfAnother) {
+  BenchRun run;
+  for (const std::int64_t began_ms : {450, 0, 700, 200, 250, 949}) {
+    run.launches.emplace_back().began_ns = began_ms * 1'000'000;
+  }
+  run.launches.emplace_back();  // not known when
+  std::vector<std::vector<std::int64_t>> bursts;
+  for (const std::vector<const BenchLaunch*>& burst : bursts_of(run)) {
+    std::vector<std::int64_t>& began_ms = bursts.emplace_back();
+    for (const BenchLaunch* const launch : burst) {
+      began_ms.push_back(launch->began_ns.value_or(-1'000'000) / 1'000'000);
+    }
+  }
+  EXPECT_EQ(bursts, (std::vector<std::vector<std::int64_t>>{{-1}, {0, 200, 250, 450}, {700, 949}}));
+}
+
 // Six pairs of launches: each pair is its median, (8 + 12) / 2 µs and (9 + 13) / 2 µs.
 TEST(BenchCheck, TakesTheMedianOfLaunchesOfOneMoment) {
   const auto paired = [](double first_us, double second_us) {

@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "commlens/app/tune.hpp"
 #include "commlens/app/tune_launches.hpp"
@@ -48,13 +51,25 @@ std::string refusal_of(const TuneRequest& request) {
   return result ? "" : result.error().message;
 }
 
+/// Writes into a file of launches that they began a second apart, long ago.
+void move_apart(const std::string& file) {
+  nlohmann::json document = nlohmann::json::parse(std::ifstream(file));
+  std::int64_t began_ns = 0;
+  for (nlohmann::json& launch : document.at("launches")) {
+    launch["began_unix_ns"] = began_ns += 1'000'000'000;
+  }
+  std::ofstream(file) << document;
+}
+
 TEST(TuneLaunches, AreOneOfManyInAFile) {
   const ScratchDirectory directory;
   TuneRequest request = brief_tuning();
+  request.time = 10min;  // so that all 60 rounds are made, however busy the machine is
   request.append = directory.path("launches.json");
   for (std::uint64_t launch = 1; launch <= 6; ++launch) {
     request.seed = launch;
     const TuneResult result = tuned_by(request);
+    move_apart(request.append);
     EXPECT_EQ(result.tuned.launches, static_cast<std::int64_t>(launch));
     EXPECT_EQ(result.tuned.has_enough_launches(), launch == 1 || launch == 6) << launch;
     EXPECT_EQ(rendered(result, Format::table).find("are the least to decide by") != std::string::npos,
@@ -68,6 +83,8 @@ TEST(TuneLaunches, AreOneOfManyInAFile) {
   for (const TuneLaunch& launch : *launches) {
     ASSERT_FALSE(launch.rows.empty());
     for (const TuneLaunchRow& row : launch.rows) {
+      EXPECT_EQ(row.medians.even.rounds, 30) << row.op << " " << row.algorithm;
+      EXPECT_EQ(row.medians.odd.rounds, 30) << row.op << " " << row.algorithm;
       EXPECT_GT(row.medians.even.time_s, 0) << row.op << " " << row.algorithm;
       EXPECT_GT(row.medians.odd.default_s, 0) << row.op << " " << row.algorithm;
     }
@@ -133,7 +150,8 @@ TEST(TuneLaunches, AreRefusedWhereTheyAreOfOtherMessages) {
 }
 
 /// A message of one call with another way, whose time in each of ten launches is a share of the default's.
-TunedMessages found_with(double share, std::vector<TuneLaunch>& launches) {
+TunedMessages found_with(double share, std::vector<TuneLaunch>& launches,
+                         std::int64_t began_apart_ns = 1'000'000'000) {
   TunedMessages found;
   TunedMessage& message = found.messages.emplace_back();
   message.timed.ranks = 2;
@@ -148,7 +166,7 @@ TunedMessages found_with(double share, std::vector<TuneLaunch>& launches) {
         variant.times_s.push_back((1 + 0.04 * launch) * (variant.algorithm.empty() ? 1 : share));
       }
     }
-    launches.push_back(tune_launch_of(found, 1, launch));
+    launches.push_back(tune_launch_of(found, 1, launch * began_apart_ns));
   }
   return found;
 }
@@ -162,8 +180,10 @@ TEST(TuneLaunches, KeepWhatWasTimedOnce) {
   request.messages.overrides.hidden = 64;
   for (int launch = 0; launch < 6; ++launch) {
     tuned_by(request);
+    move_apart(request.append);
   }
   const TuneResult result = tuned_by(request);
+  EXPECT_EQ(result.tuned.launches, 7);
   EXPECT_TRUE(result.tuned.rules().empty());
   for (const TunedMessage& message : result.tuned.messages) {
     EXPECT_GT(message.decision.default_s, 0);
@@ -181,6 +201,65 @@ TEST(TuneLaunches, DecideByWhatAJobGains) {
     EXPECT_NEAR(found.messages.front().decision.gain.value, 1 - share, 1e-9);
     EXPECT_EQ(found.is_confirmed(), share == 0.7) << found.step.gain_s.low;
     EXPECT_EQ(found.rules().size(), share == 0.7 ? 1U : 0U);
+  }
+}
+
+// The same ten launches, 100 ms after one another: one moment, of which no rule is known to hold.
+TEST(TuneLaunches, OfOneMomentCountAsOne) {
+  TuneResult result;
+  result.tuned = found_with(0.7, result.launches, 100'000'000);
+  decide_over(result.tuned, result.launches, {.least_gain = 0.05});
+  EXPECT_EQ(result.tuned.timed_launches, 10);
+  EXPECT_EQ(result.tuned.launches, 1);
+  EXPECT_FALSE(result.tuned.has_enough_launches());
+  EXPECT_FALSE(result.tuned.is_confirmed());
+  EXPECT_TRUE(result.tuned.rules().empty());
+  const std::string text = rendered(result, Format::table);
+  EXPECT_NE(text.find(": 1 message on 1 rank over  (), 10 launches, the last of 0 rounds"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("these 10 launches count as 1: those that begin within 250 ms of another are one\n"
+                      "no rule: 1 launch, and 6 are the least to decide by"),
+            std::string::npos)
+      << text;
+}
+
+// Six pairs, each a tenth of a second apart: by default 1 and 3 s, 2 s together, by the ring 0.5 and 2.7 s,
+// 1.6 s together, a fifth less.
+TEST(TuneLaunches, OfOneMomentCountWithTheirMedians) {
+  std::vector<TuneLaunch> launches;
+  TunedMessages found = found_with(1, launches);
+  launches.clear();
+  for (std::int64_t launch = 0; launch < 12; ++launch) {
+    const bool is_first = launch % 2 == 0;
+    for (tune::Variant& variant : found.messages.front().variants) {
+      const bool is_default = variant.algorithm.empty();
+      variant.times_s.assign(20, is_first ? (is_default ? 1 : 0.5) : (is_default ? 3 : 2.7));
+    }
+    launches.push_back(tune_launch_of(found, 1, launch / 2 * 1'000'000'000 + (is_first ? 0 : 100'000'000)));
+  }
+  decide_over(found, launches, {.least_gain = 0.05});
+  EXPECT_EQ(found.launches, 6);
+  EXPECT_EQ(found.messages.front().decision.variant, 1U);
+  EXPECT_DOUBLE_EQ(found.messages.front().decision.default_s, 2);
+  EXPECT_DOUBLE_EQ(found.messages.front().decision.chosen_s, 1.6);
+  EXPECT_DOUBLE_EQ(found.messages.front().decision.gain.value, 0.2);
+}
+
+// What MPI libraries say of themselves; the file has all of it.
+TEST(TuneText, NamesTheLibraryAndItsVersionInItsHead) {
+  TuneResult result;
+  result.classes.push_back({});
+  for (const auto& [library, name] :
+       {std::pair("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022",
+                  "(Open MPI v4.1.4), "),
+        std::pair("MPICH Version:\t4.0.2\nMPICH Release date:\tThu Apr  7 12:34:45 CDT 2022\n",
+                  "(MPICH 4.0.2), "),
+        std::pair("MPICH Version:      4.2.1\nMPICH Release date: unknown", "(MPICH 4.2.1), "),
+        std::pair("threads of commlens 0.2.0", "(threads of commlens 0.2.0), ")}) {
+    result.library = library;
+    EXPECT_NE(rendered(result, Format::table).find(name), std::string::npos)
+        << rendered(result, Format::table);
+    EXPECT_NE(rendered(result, Format::json).find(nlohmann::json(library).dump()), std::string::npos);
   }
 }
 
