@@ -50,10 +50,11 @@ class EventWatch {
       alert_.reset();
     }
     if (!view.alerts.empty()) {
-      if (!alert_) {
+      if (!alert_ && view.alerts.front().id != told_) {
         add(WatchEventKind::alert).alert = view.alerts.front();
       }
       alert_ = view.alerts.front();
+      told_ = alert_->id;
     }
     if (is_over(view.state) && !is_over(state_) && view.generation > 0) {
       add(view.state == LiveState::removed ? WatchEventKind::removed : WatchEventKind::ended);
@@ -66,6 +67,7 @@ class EventWatch {
   std::int64_t generation_ = 0;
   std::set<Rank> joined_;
   std::optional<LiveAlert> alert_;
+  std::string told_;  // the id of the latest alert
   LiveState state_ = LiveState::absent;
 };
 

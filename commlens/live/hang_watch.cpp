@@ -1,6 +1,7 @@
 #include "commlens/live/hang_watch.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,9 @@ std::optional<std::chrono::nanoseconds> still_since(const LiveHang& hang,
   }
   return since;
 }
+
+/// From the first signal of who kills a job to its end.
+constexpr std::chrono::nanoseconds k_killed_within = std::chrono::seconds(30);
 
 /// Different calls as the same one do not become equal, and a process that is gone does not come back:
 /// libraries end such jobs, often within seconds.
@@ -62,13 +66,20 @@ void HangWatch::forget() {
   longest_pause_ = {};
   still_for_ = {};
   current_.reset();
+  latest_.reset();
 }
 
 void HangWatch::alert(JobView& view, std::int64_t unix_ns) {
   if (!view.hang.is_confirmed) {
-    current_.reset();
+    if (current_) {
+      latest_ = std::exchange(current_, std::nullopt);
+      over_unix_ns_ = unix_ns;
+    }
   } else {
-    if (!current_) {
+    const std::int64_t over_for = unix_ns - over_unix_ns_;
+    if (!current_ && latest_ && view.state == LiveState::stopped && over_for < k_killed_within.count()) {
+      current_ = latest_;
+    } else if (!current_) {
       current_ = LiveAlert{.id = fmt::format("hang-{}", ++fired_), .kind = "hang", .culprits = {}};
       current_->since_unix_ns = unix_ns;
     }

@@ -19,7 +19,9 @@ class HangWatch {
   void look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>& moved, std::chrono::nanoseconds now,
             LiveState state);
 
-  /// Updates the alerts of a view whose `hang` was looked at.
+  /// Updates the alerts of a view whose `hang` was looked at. Who kills a hung job lets it go on first
+  /// (launchers send SIGCONT before SIGTERM): what moves then, and waits when the job is over, is the same
+  /// alert.
   void alert(JobView& view, std::int64_t unix_ns);
 
   /// Another job is in the place of the one before.
@@ -33,6 +35,8 @@ class HangWatch {
   std::chrono::nanoseconds still_for_{};      // at the last look
   std::int64_t fired_ = 0;
   std::optional<LiveAlert> current_;
+  std::optional<LiveAlert> latest_;  // that is over
+  std::int64_t over_unix_ns_ = 0;    // … since when
 };
 
 }  // namespace commlens
