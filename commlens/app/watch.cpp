@@ -1,6 +1,7 @@
 #include "commlens/app/watch.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <thread>
 #include <utility>
@@ -19,6 +20,11 @@ using std::chrono::milliseconds;
 
 bool is_over(LiveState state) {
   return state == LiveState::ended || state == LiveState::stopped || state == LiveState::removed;
+}
+
+bool holds(const JobView& view, const LiveAlert& alert) {
+  return std::any_of(view.alerts.begin(), view.alerts.end(),
+                     [&](const LiveAlert& each) { return each.id == alert.id; });
 }
 
 /// Tells what happened between two views.
@@ -43,18 +49,16 @@ class EventWatch {
         add(WatchEventKind::rank_joined).rank = row;
       }
     }
-    if (alert_ && (view.alerts.empty() || view.alerts.front().id != alert_->id)) {
-      if (!is_over(view.state)) {  // else it was ended, and not well again
-        add(WatchEventKind::recovered).alert = alert_;
+    for (const LiveAlert& alert : alerts_) {
+      if (!holds(view, alert) && !is_over(view.state)) {  // else it was ended, and not well again
+        add(WatchEventKind::recovered).alert = alert;
       }
-      alert_.reset();
     }
-    if (!view.alerts.empty()) {
-      if (!alert_ && view.alerts.front().id != told_) {
-        add(WatchEventKind::alert).alert = view.alerts.front();
+    alerts_ = view.alerts;
+    for (const LiveAlert& alert : alerts_) {
+      if (std::exchange(told_[alert.kind], alert.id) != alert.id) {
+        add(WatchEventKind::alert).alert = alert;
       }
-      alert_ = view.alerts.front();
-      told_ = alert_->id;
     }
     if (is_over(view.state) && !is_over(state_) && view.generation > 0) {
       add(view.state == LiveState::removed ? WatchEventKind::removed : WatchEventKind::ended);
@@ -66,8 +70,8 @@ class EventWatch {
  private:
   std::int64_t generation_ = 0;
   std::set<Rank> joined_;
-  std::optional<LiveAlert> alert_;
-  std::string told_;  // the id of the latest alert
+  std::vector<LiveAlert> alerts_;            // that held at the last look
+  std::map<std::string, std::string> told_;  // the id of the latest alert of a kind
   LiveState state_ = LiveState::absent;
 };
 
@@ -92,6 +96,7 @@ FollowOptions options_of(const WatchRequest& request) {
   FollowOptions options;
   options.hang_after = request.hang_after;
   options.is_single = request.is_single;
+  options.keeps_iterations = request.expected.has_value();
   if (request.is_single && !request.hang_after) {
     options.hang_after = k_second_look;
   }
@@ -101,14 +106,20 @@ FollowOptions options_of(const WatchRequest& request) {
 /// One watch.
 class Watching {
  public:
-  explicit Watching(const WatchRequest& request)
-      : request_(request), follower_(request.directory, options_of(request)), command_(request.on_alert) {}
+  Watching(const WatchRequest& request, std::optional<PredictionWatch> prediction)
+      : request_(request),
+        follower_(request.directory, options_of(request)),
+        prediction_(std::move(prediction)),
+        command_(request.on_alert) {}
 
   Result<void> poll() {
     const PollTime time = PollTime::now();
     return follower_.poll(time).map([&] {
-      const JobView& view = follower_.view();
-      const std::vector<WatchEvent> events = events_.events_of(view, time.unix_ns);
+      view_ = follower_.view();
+      if (prediction_) {
+        prediction_->look(view_, follower_, time, request_.is_single);
+      }
+      const std::vector<WatchEvent> events = events_.events_of(view_, time.unix_ns);
       for (const WatchEvent& event : events) {
         if (event.kind == WatchEventKind::alert) {
           has_alert_ = true;
@@ -116,7 +127,7 @@ class Watching {
         }
       }
       if (request_.polled && !request_.is_single) {
-        request_.polled(view, events);
+        request_.polled(view_, events);
       }
     });
   }
@@ -131,15 +142,15 @@ class Watching {
       command_.look();
     }
   }
-  const JobView& view() const { return follower_.view(); }
-  WatchResult result() const { return {.view = follower_.view(), .has_alert = has_alert_}; }
+  const JobView& view() const { return view_; }
+  WatchResult result() const { return {.view = view_, .has_alert = has_alert_}; }
 
  private:
   void run_command(const WatchEvent& event) {
     if (request_.on_alert.empty()) {
       return;
     }
-    const std::string cause = command_.start(event_json(follower_.view(), event) + "\n");
+    const std::string cause = command_.start(event_json(view_, event) + "\n");
     if (!cause.empty()) {
       request_.events.warn(fmt::format("the command for alerts was not started: {}", cause));
     }
@@ -147,14 +158,15 @@ class Watching {
 
   const WatchRequest& request_;
   FolderFollower follower_;
+  std::optional<PredictionWatch> prediction_;
+  JobView view_;  // with what is compared
   AlertCommand command_;
   EventWatch events_;
   bool has_alert_ = false;
 };
 
 /// One state; a job that runs and seems stuck is looked at once more.
-Result<WatchResult> watch_once(const WatchRequest& request) {
-  Watching watching(request);
+Result<WatchResult> watch_once(const WatchRequest& request, Watching& watching) {
   if (const Result<void> polled = watching.poll(); !polled) {
     return tl::unexpected(polled.error());
   }
@@ -169,6 +181,30 @@ Result<WatchResult> watch_once(const WatchRequest& request) {
     if (const Result<void> polled = watching.poll(); !polled) {
       return tl::unexpected(polled.error());
     }
+  }
+  watching.settle();
+  return watching.result();
+}
+
+Result<std::optional<PredictionWatch>> prediction_of(const WatchRequest& request) {
+  if (!request.expected) {
+    return std::optional<PredictionWatch>();
+  }
+  return PredictionWatch::open(*request.expected, request.events).map([](PredictionWatch prediction) {
+    return std::optional(std::move(prediction));
+  });
+}
+
+/// Until it is stopped, or the job has ended where that is asked for.
+Result<WatchResult> watch_on(const WatchRequest& request, Watching& watching) {
+  bool goes_on = true;
+  while (goes_on) {
+    if (const Result<void> polled = watching.poll(); !polled) {
+      return tl::unexpected(polled.error());
+    }
+    const bool has_ended =
+        request.until_end && is_over(watching.view().state) && watching.view().generation > 0;
+    goes_on = !has_ended && watching.rest_for(request.interval);
   }
   watching.settle();
   return watching.result();
@@ -222,21 +258,10 @@ HangResult hang_of(const JobView& view) {
 
 Result<WatchResult> watch(const WatchRequest& request) {
   allow_open_files();
-  if (request.is_single) {
-    return watch_once(request);
-  }
-  Watching watching(request);
-  bool goes_on = true;
-  while (goes_on) {
-    if (const Result<void> polled = watching.poll(); !polled) {
-      return tl::unexpected(polled.error());
-    }
-    const bool has_ended =
-        request.until_end && is_over(watching.view().state) && watching.view().generation > 0;
-    goes_on = !has_ended && watching.rest_for(request.interval);
-  }
-  watching.settle();
-  return watching.result();
+  return prediction_of(request).and_then([&](std::optional<PredictionWatch> prediction) {
+    Watching watching(request, std::move(prediction));
+    return request.is_single ? watch_once(request, watching) : watch_on(request, watching);
+  });
 }
 
 }  // namespace commlens

@@ -11,6 +11,7 @@
 #include "commlens/app/events.hpp"
 #include "commlens/app/format.hpp"
 #include "commlens/app/hang.hpp"
+#include "commlens/app/prediction_watch.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/live/job_view.hpp"
 
@@ -42,6 +43,7 @@ struct WatchRequest {
   bool is_single = false;  // one state; a job that seems stuck is looked at twice, as `hang` does
   bool until_end = false;  // stop when the job has ended
   std::string on_alert;    // a shell's command; empty: none
+  std::optional<ExpectedJob> expected;  // compared with it
   /// Asked several times a second; true: stop.
   std::function<bool()> stop_requested;
   /// After each poll: the state, and what happened since the one before.
@@ -71,6 +73,8 @@ constexpr std::string_view k_watch_sorts[] = {"rank", "state", "call", "rate", "
 
 /// Lines for people; foreign texts without control characters.
 std::string watch_text(const JobView& view, const WatchShow& show);
+/// The sentence of an alert that holds in a view.
+std::string alert_text(const JobView& view, const LiveAlert& alert);
 std::string event_text(const JobView& view, const WatchEvent& event);
 
 /// Schema commlens.watch/1 (docs/output.md), on one line unless `is_pretty`.

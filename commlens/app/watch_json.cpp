@@ -23,9 +23,10 @@ ordered_json known_seconds(const std::optional<std::chrono::nanoseconds>& time) 
   return time ? ordered_json(seconds(*time)) : ordered_json(nullptr);
 }
 
-ordered_json alert_json(const LiveAlert& alert) {
+ordered_json alert_json(const JobView& view, const LiveAlert& alert) {
   ordered_json json = {{"id", alert.id},
                        {"kind", alert.kind},
+                       {"sentence", alert_text(view, alert)},
                        {"verdict", name_of(alert.verdict)},
                        {"culprit_ranks", ordered_json::array()},
                        {"waiting_ranks", alert.waiting},
@@ -35,6 +36,28 @@ ordered_json alert_json(const LiveAlert& alert) {
     json["culprit_ranks"].push_back(rank.value);
   }
   return json;
+}
+
+/// As `compare` has it, the prediction as A.
+ordered_json prediction_json(const LivePrediction& prediction) {
+  ordered_json rows = ordered_json::array();
+  for (const LiveDeviation& deviation : prediction.deviations) {
+    rows.push_back({{"op", name_of(deviation.kind)},
+                    {"axis", name_of(deviation.axis)},
+                    {"message_bytes_a_all_ranks", deviation.predicted.value},
+                    {"message_bytes_b_all_ranks", deviation.recorded.value}});
+  }
+  const bool is_compared = prediction.iterations > 0;
+  return {{"a", is_compared ? ordered_json(prediction.source) : ordered_json(nullptr)},
+          {"error", prediction.error.empty() ? ordered_json(nullptr) : ordered_json(prediction.error)},
+          {"iteration", is_compared ? ordered_json(prediction.iteration) : ordered_json(nullptr)},
+          {"iteration_count", prediction.iterations},
+          {"equal_calls_all_ranks", prediction.exact},
+          {"resized_calls_all_ranks", prediction.size},
+          {"calls_only_a_all_ranks", prediction.missing},
+          {"calls_only_b_all_ranks", prediction.extra},
+          {"iterations_that_differ_alike", prediction.in_a_row},
+          {"deviations", std::move(rows)}};
 }
 
 ordered_json lost_json(const JobView& view) {
@@ -70,6 +93,7 @@ std::string watch_json(const JobView& view, const WatchShow& show, bool is_prett
                        {"window_s", seconds(view.window)},
                        {"alerts", ordered_json::array()},
                        {"hang", nullptr},
+                       {"prediction", nullptr},
                        {"rows", rows_json(watched_ops(view))},
                        {"rank_rows", rows_json(watched_ranks(view, show))},
                        {"lost", lost_json(view)},
@@ -81,7 +105,10 @@ std::string watch_json(const JobView& view, const WatchShow& show, bool is_prett
                          {"poll_s", seconds(view.watcher.took)},
                          {"busy_s", seconds(view.watcher.busy)}}}};
   for (const LiveAlert& alert : view.alerts) {
-    json["alerts"].push_back(alert_json(alert));
+    json["alerts"].push_back(alert_json(view, alert));
+  }
+  if (view.prediction) {
+    json["prediction"] = prediction_json(*view.prediction);
   }
   if (view.is_hung()) {
     json["hang"] = hang_json(hang_of(view));
@@ -100,9 +127,9 @@ std::string event_json(const JobView& view, const WatchEvent& event) {
     json["pid"] = rank.process ? ordered_json(rank.process->pid) : ordered_json(nullptr);
   }
   if (event.alert) {
-    json["alert"] = alert_json(*event.alert);
+    json["alert"] = alert_json(view, *event.alert);
   }
-  if (event.kind == WatchEventKind::alert) {
+  if (event.kind == WatchEventKind::alert && event.alert->kind == k_alert_hang) {
     json["hang"] = hang_json(hang_of(view));
   }
   return in_a_line(json);

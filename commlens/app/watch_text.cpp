@@ -60,21 +60,33 @@ std::string head(const JobView& view, const TextStyle& style) {
   return text + "\n" + (view.error.empty() ? "" : "cannot be read now: " + printable(view.error) + "\n");
 }
 
-std::string alert_words(const JobView& view) {
-  const HangResult hang = hang_of(view);
-  std::string text = headline(hang);
-  text.pop_back();
-  return view.hang.still_for.count() == 0
-             ? text
-             : fmt::format("{}; nothing of this moved for {}", text, to_text(view.hang.still_for));
+std::string alerts_text(const JobView& view, const TextStyle& style) {
+  std::string text;
+  for (const LiveAlert& alert : view.alerts) {
+    text += in_colour("ALERT ", Colour::red, style) + printable(alert_text(view, alert)) + "\n";
+    text += alert.kind == k_alert_hang ? culprits_text(hang_of(view)) : "";
+  }
+  return text;
 }
 
-std::string alerts_text(const JobView& view, const TextStyle& style) {
-  if (!view.is_hung()) {
+/// How the job and its prediction compare.
+std::string prediction_text(const JobView& view) {
+  if (!view.prediction) {
     return "";
   }
-  return in_colour("ALERT ", Colour::red, style) + printable(alert_words(view)) + "\n" +
-         culprits_text(hang_of(view));
+  const LivePrediction& prediction = *view.prediction;
+  std::string text;
+  if (prediction.iterations > 0) {
+    text = fmt::format(
+        "\ncompared with {}\n{} iteration{}, the last one {}: {} calls as predicted, {} of another size, {} "
+        "missing, {} more than predicted\n",
+        printable(prediction.source), prediction.iterations, prediction.iterations == 1 ? "" : "s",
+        prediction.iteration, prediction.exact, prediction.size, prediction.missing, prediction.extra);
+  }
+  if (!prediction.error.empty()) {
+    text += fmt::format("\nnot compared with a prediction: {}\n", printable(prediction.error));
+  }
+  return text.empty() ? "\nnot compared with the prediction yet: no iteration is complete\n" : text;
 }
 
 std::string ranks_text(const JobView& view, const WatchShow& show) {
@@ -123,7 +135,7 @@ std::string event_words(const JobView& view, const WatchEvent& event) {
                          rank.process->pid);
     }
     case WatchEventKind::alert:
-      return fmt::format("alert {}: {}", event.alert->id, alert_words(view));
+      return fmt::format("alert {}: {}", event.alert->id, alert_text(view, *event.alert));
     case WatchEventKind::recovered:
       return fmt::format("alert {} is over", event.alert->id);
     case WatchEventKind::replaced:
@@ -139,6 +151,17 @@ std::string event_words(const JobView& view, const WatchEvent& event) {
 
 }  // namespace
 
+std::string alert_text(const JobView& view, const LiveAlert& alert) {
+  if (alert.kind != k_alert_hang) {
+    return alert.text;
+  }
+  std::string text = headline(hang_of(view));
+  text.pop_back();
+  return view.hang.still_for.count() == 0
+             ? text
+             : fmt::format("{}; nothing of this moved for {}", text, to_text(view.hang.still_for));
+}
+
 std::string watch_text(const JobView& view, const WatchShow& show) {
   std::string text = head(view, show.style) + alerts_text(view, show.style);
   if (!view.ranks.empty()) {
@@ -147,6 +170,7 @@ std::string watch_text(const JobView& view, const WatchShow& show) {
   if (!view.ops.empty()) {
     text += "\n" + watched_ops(view).text(show.style);
   }
+  text += prediction_text(view);
   const std::string lost = lost_text(view);
   return lost.empty() ? text : text + "\n" + lost;
 }

@@ -277,7 +277,8 @@ TEST(DurationFlag, TakesUnits) {
   EXPECT_EQ(milliseconds("100ms"), 100);
   EXPECT_EQ(milliseconds("2m"), 120'000);
   EXPECT_EQ(milliseconds("24h"), 86'400'000);
-  for (const char* const wrong : {"", "s", "-1s", "25h", "1 s", "1x", "nan", "inf"}) {
+  EXPECT_EQ(milliseconds("10min"), 600'000);
+  for (const char* const wrong : {"", "s", "-1s", "25h", "1x", "nan", "inf"}) {
     EXPECT_EQ(milliseconds(wrong), -1) << wrong;
   }
 }

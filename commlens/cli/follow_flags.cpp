@@ -6,6 +6,23 @@
 #include "commlens/cli/duration_flag.hpp"
 
 namespace commlens {
+namespace {
+
+/// What the job is compared with, if anything.
+Result<std::optional<ExpectedJob>> expected_of(const FollowFlags& flags) {
+  return flags.layout.single().and_then(
+      [&](const Overrides& overrides) -> Result<std::optional<ExpectedJob>> {
+        if (!flags.predict.empty()) {
+          return ExpectedJob{flags.predict, flags.framework, overrides};
+        }
+        if (!flags.framework.empty() || overrides != Overrides()) {
+          return failure("--framework and the layout flags are for a configuration; name it with --predict");
+        }
+        return std::optional<ExpectedJob>();
+      });
+}
+
+}  // namespace
 
 void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& more) {
   verb.add_option("--interval", flags.interval, "From one look to the next: 100ms to 1m")
@@ -21,6 +38,11 @@ void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& mo
   verb.add_option("--on-alert", flags.on_alert,
                   "Run this with sh for each alert, which is JSON on its standard input; ended after 30 s")
       ->type_name("COMMAND");
+  verb.add_option("--predict", flags.predict,
+                  "A configuration, as compare takes one: an alert where the job does not send what it says")
+      ->type_name("CONFIG");
+  verb.add_option("--framework", flags.framework, "Whose rules predict it")->type_name("NAME[@VERSION]");
+  flags.layout.declare(verb);
 }
 
 Result<WatchRequest> watch_request_of(const FollowFlags& flags) {
@@ -28,7 +50,11 @@ Result<WatchRequest> watch_request_of(const FollowFlags& flags) {
   request.directory = flags.directory;
   request.until_end = flags.until_end;
   request.on_alert = flags.on_alert;
-  return duration_from(flags.interval, "--interval")
+  return expected_of(flags)
+      .and_then([&](std::optional<ExpectedJob> expected) {
+        request.expected = std::move(expected);
+        return duration_from(flags.interval, "--interval");
+      })
       .and_then([&](std::chrono::milliseconds interval) -> Result<WatchRequest> {
         constexpr std::chrono::milliseconds shortest(100);
         constexpr std::chrono::minutes longest(1);

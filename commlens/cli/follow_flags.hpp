@@ -5,6 +5,7 @@
 
 #include "commlens/app/watch.hpp"
 #include "commlens/base/result.hpp"
+#include "commlens/cli/layout_flags.hpp"
 
 namespace commlens {
 
@@ -15,12 +16,15 @@ struct FollowFlags {
   std::string hang_after;
   std::string on_alert;
   bool until_end = false;
+  std::string predict;
+  std::string framework;
+  LayoutFlags layout;
 };
 
 /// `more`: what holds for --hang-after of this verb besides.
 void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& more = "");
 
-/// Fails for durations that are none, or out of range.
+/// Fails for durations that are none, or out of range, and for a layout without a configuration.
 Result<WatchRequest> watch_request_of(const FollowFlags& flags);
 
 }  // namespace commlens

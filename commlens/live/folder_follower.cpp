@@ -184,6 +184,7 @@ void FolderFollower::State::begin(Manifest read) {
     job_ranks = job_ranks > 0 || numbers.empty() ? job_ranks : numbers.back().value + 1;
     job->path = path;
     job->directory = std::move(directory);
+    job->keeps_iterations = options.keeps_iterations;
     ++view.generation;
   }
   is_concluded = has_ended;
@@ -338,6 +339,29 @@ FolderFollower& FolderFollower::operator=(FolderFollower&&) noexcept = default;
 FolderFollower::~FolderFollower() = default;
 
 const JobView& FolderFollower::view() const { return state_->view; }
+
+std::optional<Trace> FolderFollower::latest_iteration(Iteration last) const {
+  const State& state = *state_;
+  Iteration whole = INT32_MAX;
+  for (const std::unique_ptr<RankFollower>& rank : state.ranks) {
+    whole = std::min(whole, rank->whole_iteration());
+  }
+  if (state.ranks.empty() || !state.options.keeps_iterations || whole < 0 || whole <= last) {
+    return std::nullopt;
+  }
+  std::vector<RankStream> streams;
+  for (std::size_t row = 0; row < state.ranks.size(); ++row) {
+    std::optional<std::vector<CommEvent>> events = state.ranks[row]->iteration_calls().of(whole);
+    if (!events) {
+      return std::nullopt;
+    }
+    const Rank rank = state.job->ranks[row];
+    streams.push_back({.ranks = {rank, rank}, .events = std::move(*events), .times = {}, .compute = {}});
+  }
+  Trace trace = state.job->tables;
+  trace.streams = std::move(streams);
+  return trace;
+}
 
 Result<void> FolderFollower::poll(PollTime time) {
   State& state = *state_;

@@ -1,10 +1,12 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "commlens/base/result.hpp"
 #include "commlens/live/follow_options.hpp"
 #include "commlens/live/job_view.hpp"
+#include "commlens/trace/trace.hpp"
 
 namespace commlens {
 
@@ -25,6 +27,9 @@ class FolderFollower {
   Result<void> poll(PollTime time = PollTime::now());
   /// As of the last poll.
   const JobView& view() const;
+  /// Of an option of FollowOptions: the calls of the latest iteration that all ranks are through with, where
+  /// that is after `last` and all of them are known.
+  std::optional<Trace> latest_iteration(Iteration last) const;
 
  private:
   struct State;

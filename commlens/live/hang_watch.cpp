@@ -80,7 +80,10 @@ void HangWatch::alert(JobView& view, std::int64_t unix_ns) {
     if (!current_ && latest_ && view.state == LiveState::stopped && over_for < k_killed_within.count()) {
       current_ = latest_;
     } else if (!current_) {
-      current_ = LiveAlert{.id = fmt::format("hang-{}", ++fired_), .kind = "hang", .culprits = {}};
+      current_ = LiveAlert{.id = fmt::format("hang-{}", ++fired_),
+                           .kind = std::string(k_alert_hang),
+                           .text = {},
+                           .culprits = {}};
       current_->since_unix_ns = unix_ns;
     }
     current_->verdict = view.hang.finding.verdict;

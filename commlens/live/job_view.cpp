@@ -1,5 +1,7 @@
 #include "commlens/live/job_view.hpp"
 
+#include <algorithm>
+
 namespace commlens {
 
 std::string_view name_of(LiveState state) {
@@ -40,6 +42,11 @@ std::string_view name_of(LiveRankState state) {
       return "unknown";
   }
   return "";
+}
+
+bool JobView::is_hung() const {
+  return std::any_of(alerts.begin(), alerts.end(),
+                     [](const LiveAlert& alert) { return alert.kind == k_alert_hang; });
 }
 
 }  // namespace commlens

@@ -106,12 +106,38 @@ struct LiveRank {
 /// What is wrong with the job now, once it has been so for long enough.
 struct LiveAlert {
   std::string id;    // "hang-1": the same as long as it lasts
-  std::string kind;  // "hang"
+  std::string kind;  // of k_alert_kinds
+  std::string text;  // a sentence; of a hang it is made where it is shown
   HangVerdict verdict = HangVerdict::none;
   std::vector<Rank> culprits;
   std::int64_t waiting = 0;  // ranks that wait
   std::chrono::nanoseconds still_for{};
   std::int64_t since_unix_ns = 0;
+};
+constexpr std::string_view k_alert_hang = "hang";
+constexpr std::string_view k_alert_volume = "volume";  // it sends other messages than predicted
+constexpr std::string_view k_alert_kinds[] = {k_alert_hang, k_alert_volume};
+
+/// Message bytes of an iteration along an axis by an op, predicted and recorded, of all ranks.
+struct LiveDeviation {
+  CommKind kind = CommKind::other;
+  Axis axis = Axis::unknown;
+  Bytes predicted;
+  Bytes recorded;
+};
+
+/// What the job sends beside what its configuration says: whole iterations, now and then, call by call.
+struct LivePrediction {
+  std::string source;           // "case.yaml: predicted by the rules of …"; empty until it is predicted
+  std::string error;            // why nothing is compared now; empty: all is well
+  Iteration iteration = -1;     // the last one that was compared; -1: none yet
+  std::int64_t iterations = 0;  // that were compared
+  std::int64_t exact = 0;       // calls of all of them (compare/compare.hpp)
+  std::int64_t size = 0;
+  std::int64_t missing = 0;
+  std::int64_t extra = 0;
+  std::vector<LiveDeviation> deviations;  // of the last one, most different bytes first
+  std::int64_t in_a_row = 0;              // the latest ones that differ alike
 };
 
 /// Who waits for whom now, whether for long or not.
@@ -160,11 +186,12 @@ struct JobView {
   std::chrono::nanoseconds window{};  // length of the sliding window, up to k_live_window
   LiveSteps steps;
   LiveHang hang;
+  std::optional<LivePrediction> prediction;  // where one was asked for
   std::vector<LiveAlert> alerts;             // that hold now
   std::int64_t alerts_fired = 0;             // since the follower began
   std::map<std::string, std::int64_t> lost;  // calls that are not known, by reason (Provenance)
   LiveWatcher watcher;
-  bool is_hung() const { return !alerts.empty(); }
+  bool is_hung() const;
 };
 
 constexpr std::chrono::seconds k_live_window(10);

@@ -227,6 +227,9 @@ void add_latest_ranks(Families& families, const JobView& view) {
 void add_alerts(Families& families, const JobView& view) {
   std::chrono::nanoseconds longest{};
   for (const LiveAlert& alert : view.alerts) {
+    if (alert.kind != k_alert_hang) {
+      continue;
+    }
     longest = std::max(longest, alert.still_for);
     families.gauge("commlens_stuck_ranks", "Ranks that wait in a job that was found hung.",
                    {{"verdict", std::string(name_of(alert.verdict))}}, static_cast<double>(alert.waiting));
@@ -235,6 +238,12 @@ void add_alerts(Families& families, const JobView& view) {
                  seconds(longest), "seconds");
   families.counter("commlens_alerts", "Alerts since this watcher began.", {},
                    static_cast<double>(view.alerts_fired));
+  for (const std::string_view kind : k_alert_kinds) {
+    const auto firing = std::count_if(view.alerts.begin(), view.alerts.end(),
+                                      [&](const LiveAlert& alert) { return alert.kind == kind; });
+    families.gauge("commlens_alerts_firing", "Alerts that hold now, by kind.", {{"kind", std::string(kind)}},
+                   static_cast<double>(firing));
+  }
   std::size_t named = 0;
   for (const LiveAlert& alert : view.alerts) {
     for (const Rank culprit : alert.culprits) {
@@ -252,6 +261,30 @@ void add_alerts(Families& families, const JobView& view) {
                        std::move(labels), 1);
       }
     }
+  }
+}
+
+void add_prediction(Families& families, const JobView& view) {
+  if (!view.prediction) {
+    return;
+  }
+  const LivePrediction& prediction = *view.prediction;
+  for (const auto& [verdict, calls] :
+       {std::pair("exact", prediction.exact), std::pair("size", prediction.size),
+        std::pair("missing", prediction.missing), std::pair("extra", prediction.extra)}) {
+    families.counter("commlens_prediction_calls", "Calls of compared iterations, by how they match.",
+                     {{"verdict", verdict}}, static_cast<double>(calls));
+  }
+  for (const LiveDeviation& deviation : prediction.deviations) {
+    if (deviation.predicted.value == 0) {
+      continue;  // nothing to be a ratio of
+    }
+    const auto predicted = static_cast<double>(deviation.predicted.value);
+    families.gauge(
+        "commlens_prediction_deviation_ratio",
+        "Recorded less predicted over predicted message bytes, of the last compared iteration.",
+        {{"op", std::string(name_of(deviation.kind))}, {"axis", std::string(name_of(deviation.axis))}},
+        static_cast<double>(deviation.recorded.value) / predicted - 1);
   }
 }
 
@@ -301,6 +334,7 @@ std::vector<MetricFamily> live_metrics(const JobView& view, MetricsLevel level, 
   }
   add_latest_ranks(families, view);
   add_alerts(families, view);
+  add_prediction(families, view);
   add_steps(families, view);
   add_watcher(families, view, version);
   families.gauge("commlens_labels_capped", "Rows that share the label other, since there are too many.", {},

@@ -49,7 +49,7 @@ JobView stuck_job() {
   view.steps.iteration = 7;
   view.steps.completed = 7;
   view.steps.last = milliseconds(250);
-  view.alerts = {{"hang-1", "hang", HangVerdict::missing, {Rank{1}}, 1, seconds(40), 0}};
+  view.alerts = {{"hang-1", "hang", "", HangVerdict::missing, {Rank{1}}, 1, seconds(40), 0}};
   view.alerts_fired = 3;
   view.lost = {{"disk full", 5}};
   view.watcher.polls = 12;
@@ -143,6 +143,32 @@ TEST(LiveMetrics, NameTheCulpritOfAHang) {
   const std::vector<MetricFamily> families = live_metrics(well, MetricsLevel::full, "1");
   EXPECT_EQ(family_of(families, "commlens_culprit"), nullptr);
   EXPECT_EQ(family_of(families, "commlens_stuck_seconds")->samples.at(0).value, 0);
+}
+
+TEST(LiveMetrics, SayHowTheJobAndItsPredictionCompare) {
+  EXPECT_EQ(lines_of("commlens_prediction_calls"), "");
+  JobView view = stuck_job();
+  view.alerts.push_back({"volume-1", "volume", "not as predicted"});
+  view.prediction.emplace();
+  view.prediction->exact = 12;
+  view.prediction->missing = 3;
+  view.prediction->deviations = {{CommKind::all_reduce, Axis::dp, Bytes{100}, Bytes{150}},
+                                 {CommKind::send, Axis::pp, Bytes{0}, Bytes{8}}};  // no ratio
+  const std::vector<MetricFamily> families = live_metrics(view, MetricsLevel::lite, "1");
+  const auto text = [&](const std::string& name) {
+    return metrics_text({*family_of(families, name)}, MetricsFormat::prometheus);
+  };
+  const std::string calls = text("commlens_prediction_calls");
+  EXPECT_NE(calls.find("verdict=\"exact\"} 12\n"), std::string::npos) << calls;
+  EXPECT_NE(calls.find("verdict=\"missing\"} 3\n"), std::string::npos) << calls;
+  EXPECT_NE(calls.find("verdict=\"extra\"} 0\n"), std::string::npos) << calls;
+  const MetricFamily& deviation = *family_of(families, "commlens_prediction_deviation_ratio");
+  ASSERT_EQ(deviation.samples.size(), 1U);
+  EXPECT_EQ(deviation.samples[0].value, 0.5);
+  const std::string firing = text("commlens_alerts_firing");
+  EXPECT_NE(firing.find("kind=\"hang\"} 1\n"), std::string::npos) << firing;
+  EXPECT_NE(firing.find("kind=\"volume\"} 1\n"), std::string::npos) << firing;
+  EXPECT_EQ(family_of(families, "commlens_stuck_ranks")->samples.size(), 1U);  // of the hang alone
 }
 
 TEST(LiveMetrics, AreAlwaysOfOneJob) {

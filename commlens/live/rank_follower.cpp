@@ -15,17 +15,6 @@ namespace {
 
 constexpr std::string_view k_missing_at_end = "record missing at the end of a stream";
 
-StatedCall stated(OpId op, const StreamRecord& record) {
-  StatedCall call;
-  call.op = op;
-  call.iteration = record.iteration;
-  call.state = state_of(record);
-  if (record.started_ns != k_no_time) {
-    call.started_ns = record.started_ns;
-  }
-  return call;
-}
-
 }  // namespace
 
 RankFollower::RankFollower(FollowedJob& job, std::size_t row, StreamEntry entry)
@@ -66,6 +55,10 @@ bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
   if (!is_there_) {
     is_there_ = true;
     moved_ = now;
+  }
+  if (const std::uint64_t dropped = stream_.dropped_full() + stream_.dropped_late(); dropped != dropped_) {
+    dropped_ = dropped;
+    iteration_calls_.lose();
   }
   read_open(now);
   can_read_ = true;
@@ -175,9 +168,12 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
   moved_ = now;
   waits_since_.reset();
   note_iteration(record);
-  const StatedCall call = stated(facts.op, record);
+  const StatedCall call = stated_call(facts.op, record);
   if (call.state == CallState::cancelled) {
     return;
+  }
+  if (job_->keeps_iterations && call.state != CallState::failed) {
+    iteration_calls_.add(slot, {facts.op, record.iteration, record.micro_batch});
   }
   const std::int64_t number = numbers_.enter(facts.place);
   if (call.state == CallState::under_way) {
@@ -186,6 +182,7 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
           {.slot = slot, .call = call, .place = facts.place, .number = number, .seen = now, .row_since = {}});
     } else {
       ++unfollowed_;
+      iteration_calls_.lose();
     }
     return;
   }
@@ -245,7 +242,12 @@ bool RankFollower::update(LiveNumbers::Open& call, const StreamRecord& record, s
     numbers_.set_last(call.slot, call.call, call.place, call.number);
     return true;
   }
-  const StatedCall now_it_is = stated(facts->op, record);
+  const StatedCall now_it_is = stated_call(facts->op, record);
+  if (now_it_is.state == CallState::finished) {
+    iteration_calls_.replace(record.iteration, call.slot, facts->op);
+  } else {
+    iteration_calls_.withdraw(record.iteration, call.slot);
+  }
   if (now_it_is.state == CallState::cancelled) {
     numbers_.withdraw(call);
     return true;
@@ -289,7 +291,21 @@ void RankFollower::note_iteration(const StreamRecord& record) {
   iteration_ = iteration_ == k_unknown_iteration ? record.iteration : std::max(iteration_, record.iteration);
 }
 
+Iteration RankFollower::whole_iteration() const {
+  constexpr auto k_latest = static_cast<Iteration>(IterationCalls::k_most_iterations);
+  const bool has_ended = is_done() && tables_.tables().closing.has_value();
+  Iteration whole = iteration_ == k_unknown_iteration || has_ended ? iteration_ : iteration_ - 1;
+  for (const LiveNumbers::Open& open : numbers_.open()) {
+    // A request that is open for long is none of its iteration any more.
+    if (open.call.iteration >= 0 && iteration_ - open.call.iteration < k_latest) {
+      whole = std::min(whole, open.call.iteration - 1);
+    }
+  }
+  return whole;
+}
+
 void RankFollower::lose(std::string_view reason, std::int64_t calls) {
+  iteration_calls_.lose();
   const auto found = lost_.find(reason);
   std::int64_t& count = found == lost_.end() ? lost_[std::string(reason)] : found->second;
   count = saturating_sum(count, calls);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commlens/live/iteration_calls.hpp"
 #include "commlens/live/late_ranks.hpp"
 #include "commlens/live/live_progress.hpp"
 #include "commlens/live/rolling_tally.hpp"
@@ -29,6 +30,7 @@ struct FollowedJob {
   RollingTally tally;
   LateRanks late;
   RecordBlock block;
+  bool keeps_iterations = false;
   explicit FollowedJob(Trace of_manifest, std::vector<Rank> of_streams)
       : tables(std::move(of_manifest)), ranks(std::move(of_streams)), late(tables, ranks) {}
   FollowedJob(const FollowedJob&) = delete;
@@ -72,6 +74,10 @@ class RankFollower {
 
   /// Its iterations, by the marks of the program.
   const StepTally& steps() const { return steps_; }
+  /// The highest that it is through with: no call of it will come, or is under way. Below 0: none.
+  Iteration whole_iteration() const;
+  /// The calls of the latest ones, where the job keeps them.
+  const IterationCalls& iteration_calls() const { return iteration_calls_; }
 
   /// A record whose page or row is not there for so long is passed: it was lost.
   static constexpr std::chrono::seconds k_patience{60};
@@ -126,6 +132,8 @@ class RankFollower {
   Iteration iteration_ = k_unknown_iteration;
   std::optional<std::int64_t> iteration_start_ns_;
   StepTally steps_;
+  IterationCalls iteration_calls_;
+  std::uint64_t dropped_ = 0;  // calls that the recorder did not write, at the last look
 };
 
 }  // namespace commlens

@@ -24,17 +24,6 @@ struct RankFiles {
   std::vector<OpId> ops;
 };
 
-StatedCall stated_call(OpId op, const StreamRecord& record) {
-  StatedCall call;
-  call.op = op;
-  call.iteration = record.iteration;
-  call.state = state_of(record);
-  if (record.started_ns != k_no_time) {
-    call.started_ns = record.started_ns;
-  }
-  return call;
-}
-
 /// What the tables of a rank say of it.
 void take_tables(RankTables& tables, RankState& rank) {
   rank.process = std::move(tables.process);
@@ -76,6 +65,17 @@ Result<void> open_rank(const fs::path& directory, const StreamEntry& entry, Trac
 }
 
 }  // namespace
+
+StatedCall stated_call(OpId op, const StreamRecord& record) {
+  StatedCall call;
+  call.op = op;
+  call.iteration = record.iteration;
+  call.state = state_of(record);
+  if (record.started_ns != k_no_time) {
+    call.started_ns = record.started_ns;
+  }
+  return call;
+}
 
 struct JobStates::State {
   Manifest manifest;

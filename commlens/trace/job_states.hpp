@@ -10,6 +10,7 @@
 #include "commlens/base/result.hpp"
 #include "commlens/trace/call_state.hpp"
 #include "commlens/trace/rank_process.hpp"
+#include "commlens/trace/stream_layout.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -23,6 +24,8 @@ struct StatedCall {
   std::optional<std::int64_t> number;      // of the calls of its group, from 1, where the source says so
   bool is_counted = true;  // false: the source lacks earlier calls of its kind, so it has no number
 };
+
+StatedCall stated_call(OpId op, const StreamRecord& record);
 
 /// The calls of one rank in a file of another tool that says how far each has come.
 struct StatedTrace {

@@ -351,14 +351,16 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
                                  .group = recorder.group({Rank{0}, Rank{1}}, Axis::dp, CommunicatorId{1}),
                                  .blocking = true,
                                  .tag = {}};
+      recorder.set_iteration(0);
       recorder.finish(recorder.begin(call));
       if (rank == 0) {
+        recorder.set_iteration(1);
         recorder.skip("a reason");
         recorder.begin(call);
       }
     }
     RunningProgram watch({commlens_binary(), "watch", trace, "--json", "--until-end", "--interval", "100ms",
-                          "--hang-after", "0"},
+                          "--hang-after", "0", "--predict", "19M", "--framework", "commlens"},
                          {});
     watch.read_lines(4);  // two ranks that joined, the alert, the state
     recorders.clear();

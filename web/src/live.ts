@@ -2,7 +2,16 @@
 import { button, element } from "./dom";
 import { makerOf } from "./drawers";
 import { FigureView } from "./figure_view";
-import { type Alert, History, opName, type OpRow, type RankRow, rankTimes, type State } from "./live_state";
+import {
+  type Alert,
+  History,
+  opName,
+  type OpRow,
+  type Prediction,
+  type RankRow,
+  rankTimes,
+  type State,
+} from "./live_state";
 import { type Connection, follow, type StreamEvent } from "./live_stream";
 import type { Figure } from "./report_data";
 import { onThemeChange, palette, themeSwitch } from "./theme";
@@ -93,9 +102,23 @@ const rate = (bytes: number | null): string | null =>
   bytes === null ? null : axisText(bytes, "bytes_per_second");
 
 function alertText(alert: Alert): string {
+  if (alert.kind !== "hang") return alert.sentence;
   const culprits = alert.culprit_ranks.slice(0, 8).join(", ") + (alert.culprit_ranks.length > 8 ? ", …" : "");
   const who = alert.culprit_ranks.length > 0 ? `: rank ${culprits}` : "";
   return `${alert.verdict.replaceAll("_", " ")}${who}; ${alert.waiting_ranks === 1 ? "1 rank waits" : `${alert.waiting_ranks} ranks wait`}, nothing has moved for ${axisText(alert.still_s, "s")}`;
+}
+
+function predictionText(prediction: Prediction): string {
+  const { error, a: predicted, iteration_count: iterations } = prediction;
+  if (error !== null) return `not compared with a prediction: ${error}`;
+  if (iterations === 0) return "not compared with the prediction yet: no iteration is complete";
+  const others = [
+    [prediction.resized_calls_all_ranks, "of another size"],
+    [prediction.calls_only_a_all_ranks, "missing"],
+    [prediction.calls_only_b_all_ranks, "more than predicted"],
+  ] as const;
+  const counts = others.filter(([count]) => count > 0).map(([count, what]) => `, ${count} ${what}`);
+  return `${predicted}: ${iterations} iteration${iterations === 1 ? "" : "s"} compared, the last one ${prediction.iteration}: ${prediction.equal_calls_all_ranks} calls as predicted${counts.join("")}`;
 }
 
 const opCells = (row: OpRow): Cells => [
@@ -124,6 +147,7 @@ const rankCells = (row: RankRow): Cells => [
 
 export class LivePage {
   private readonly history = new History();
+  private readonly prediction = element("p", { class: "note prediction" });
   private readonly alerts = element("div", { class: "verdict bad alerts", role: "alert" });
   private readonly log = element("ol", { class: "log" });
   private readonly tokenPlace = element("form", { class: "token" });
@@ -136,7 +160,8 @@ export class LivePage {
     document.documentElement.classList.add("scripted", "live");
     document.querySelector("body > header")!.append(themeSwitch());
     this.alerts.hidden = true;
-    main.append(this.alerts, this.tokenPlace);
+    this.prediction.hidden = true;
+    main.append(this.alerts, this.prediction, this.tokenPlace);
     const charts = element("section");
     main.append(charts);
     this.ranks = new LiveTable(
@@ -231,6 +256,8 @@ export class LivePage {
       axisText(state.totals.message_bytes_all_ranks, "bytes"),
       ...(lost > 0 ? [`${axisText(lost, "")} calls lost`] : []),
     ].join(" · ");
+    this.prediction.hidden = state.prediction === null;
+    this.prediction.textContent = state.prediction === null ? "" : predictionText(state.prediction);
     this.alerts.hidden = state.alerts.length === 0;
     this.alerts.replaceChildren(...state.alerts.map((alert) => element("p", {}, alertText(alert))));
     for (const { chart, figure } of this.charts) chart.show(figure(state));

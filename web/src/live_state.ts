@@ -31,10 +31,24 @@ export interface RankRow {
 
 export interface Alert {
   id: string;
+  kind: string;
+  sentence: string;
   verdict: string;
   culprit_ranks: number[];
   waiting_ranks: number;
   still_s: number;
+}
+
+/** A is what the configuration says. */
+export interface Prediction {
+  a: string | null;
+  error: string | null;
+  iteration: number | null;
+  iteration_count: number;
+  equal_calls_all_ranks: number;
+  resized_calls_all_ranks: number;
+  calls_only_a_all_ranks: number;
+  calls_only_b_all_ranks: number;
 }
 
 export interface State {
@@ -48,6 +62,7 @@ export interface State {
   calls_all_ranks: number;
   totals: { message_bytes_all_ranks: number };
   alerts: Alert[];
+  prediction: Prediction | null;
   rows: OpRow[];
   rank_rows: RankRow[];
   lost: { reason: string; calls_all_ranks: number }[];

@@ -1,0 +1,66 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "commlens/app/compare_sides.hpp"
+#include "commlens/app/events.hpp"
+#include "commlens/app/job_source.hpp"
+#include "commlens/base/result.hpp"
+#include "commlens/live/folder_follower.hpp"
+#include "commlens/live/job_view.hpp"
+
+namespace commlens {
+
+/// What a job that is followed is compared with.
+struct ExpectedJob {
+  std::string config;  // as `compare` takes one
+  std::string framework;
+  Overrides overrides;
+};
+
+/// Compares iterations of a job, while it runs, with what its configuration says, call by call: the latest
+/// whole one, k_rest after one that was as predicted, and at once after one that was not. k_enough in a row
+/// that differ alike are an alert (k_alert_volume) until one is as predicted; of a job that has ended, or is
+/// looked at once, as many as there are.
+class PredictionWatch {
+ public:
+  /// Fails where `expected` is no configuration.
+  static Result<PredictionWatch> open(const ExpectedJob& expected, const Events& events);
+
+  /// After a poll of `follower`, whose view is `view`: says there how the job and the prediction compare.
+  void look(JobView& view, const FolderFollower& follower, const PollTime& time, bool is_single);
+
+  static constexpr std::chrono::seconds k_rest{10};
+  static constexpr std::int64_t k_enough = 3;
+
+ private:
+  PredictionWatch(Side predicted, Overrides overrides, const Events& events)
+      : predicted_(std::move(predicted)),
+        overrides_(std::move(overrides)),
+        events_(events),
+        planner_(events) {}
+
+  void forget(std::int64_t generation);
+  Result<Comparison> compared(Iteration iteration);
+  Result<void> predict_for(Iteration iteration);
+  void count(const Comparison& comparison);
+  void settle_alert(const Comparison& comparison, bool is_last, const PollTime& time);
+
+  Side predicted_;
+  Overrides overrides_;
+  Events events_;
+  Planner planner_;
+  std::optional<Iteration> predicted_for_;
+  Side recorded_;  // the iteration that was compared last
+  std::int64_t generation_ = 0;
+  LivePrediction state_;
+  std::optional<std::chrono::nanoseconds> compared_at_;
+  std::string difference_;  // of the last iteration; empty: none
+  std::optional<LiveAlert> alert_;
+  std::int64_t fired_ = 0;
+};
+
+}  // namespace commlens

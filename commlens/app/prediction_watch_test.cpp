@@ -1,0 +1,190 @@
+// A job whose calls a test makes one by one, as its configuration says or otherwise, beside the prediction.
+#include "commlens/app/prediction_watch.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "commlens/frameworks/read_config.hpp"
+#include "commlens/live/follower_test_support.hpp"
+
+namespace commlens {
+namespace {
+
+using test_support::at;
+using test_support::FollowedRanks;
+
+ExpectedJob said_job() {
+  ExpectedJob expected{.config = "19M", .framework = "commlens", .overrides = {}};
+  expected.overrides.dp = 2;
+  expected.overrides.layers = 1;
+  expected.overrides.hidden = 16;
+  expected.overrides.heads = 2;
+  expected.overrides.seq = 8;
+  expected.overrides.vocab = 32;
+  return expected;
+}
+
+class PredictedJob : public test_support::FollowerTest {
+ protected:
+  void SetUp() override {
+    const Plan plan =
+        Planner({}).plan(read_config({"19M"}, "commlens").value(), said_job().overrides).value();
+    steady_ = plan.steady_iteration();
+    std::vector<Iteration> iterations;
+    for (Iteration iteration = 0; iteration <= steady_; ++iteration) {
+      iterations.push_back(iteration);
+    }
+    said_ = plan.trace_of(iterations);
+  }
+
+  /// The calls of an iteration, by all ranks.
+  void make(Iteration iteration, std::int64_t extra_elements = 0) {
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      make_of(rank, iteration, extra_elements);
+    }
+  }
+  void make_of(std::int64_t of, Iteration iteration, std::int64_t extra_elements = 0) {
+    Recorder& recorder = ranks_.rank(of);
+    recorder.set_iteration(iteration);
+    for (const CommEvent& event : said_.stream_of(Rank{of})->events) {
+      if (event.iteration == std::min(iteration, steady_)) {
+        const CommOp& op = said_.op(event.op);
+        recorder.finish(recorder.begin(
+            {.kind = op.kind,
+             .dtype = op.dtype,
+             .group = recorder.group(said_.groups.members(op.group, Rank{of}), Axis::dp, CommunicatorId{1}),
+             .input = op.input,
+             .output = op.output,
+             .root = op.root,
+             .tag = {}}));
+      }
+    }
+    if (extra_elements > 0) {
+      ranks_.call(of, extra_elements);
+    }
+  }
+  /// Calls of all ranks in an iteration after the first ones.
+  std::int64_t calls_said() const {
+    std::int64_t calls = 0;
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      for (const CommEvent& event : said_.stream_of(Rank{rank})->events) {
+        calls += event.iteration == steady_ ? 1 : 0;
+      }
+    }
+    return calls;
+  }
+
+  const JobView& look(std::int64_t second) {
+    view_ = poll(follower_, second);
+    watch_.look(view_, follower_, at(second), false);
+    return view_;
+  }
+
+  Trace said_;
+  Iteration steady_ = 0;
+  FollowedRanks ranks_{path_};
+  FolderFollower follower_{path_, {.hang_after = {}, .keeps_iterations = true}};
+  PredictionWatch watch_ = PredictionWatch::open(said_job(), {}).value();
+  JobView view_;
+};
+
+TEST_F(PredictedJob, ThatSendsWhatIsSaidIsComparedEveryTenSeconds) {
+  make(5);
+  EXPECT_EQ(look(0).prediction->iterations, 0);  // it may go on
+  for (Iteration iteration = 6; iteration < 20; ++iteration) {
+    make(iteration);
+    look(iteration - 5);
+    EXPECT_TRUE(view_.alerts.empty());
+    EXPECT_EQ(view_.prediction->iterations, iteration < 16 ? 1 : 2) << iteration;
+  }
+  EXPECT_EQ(view_.prediction->iteration, 15);
+  EXPECT_EQ(view_.prediction->exact, 2 * calls_said());
+  EXPECT_EQ(view_.prediction->size + view_.prediction->missing + view_.prediction->extra, 0);
+  EXPECT_TRUE(view_.prediction->deviations.empty());
+  EXPECT_EQ(view_.prediction->error, "");
+}
+
+TEST_F(PredictedJob, IsKnownInItsFirstIterations) {
+  for (Iteration iteration = 0; iteration <= steady_ + 1; ++iteration) {
+    make(iteration);
+    look(20 * iteration);
+  }
+  EXPECT_EQ(view_.prediction->iterations, steady_ + 1);
+  EXPECT_EQ(view_.prediction->extra + view_.prediction->missing + view_.prediction->size, 0);
+}
+
+TEST_F(PredictedJob, FiresAfterThreeIterationsThatDifferAlikeUntilOneDoesNot) {
+  for (Iteration iteration = 5; iteration <= 8; ++iteration) {
+    EXPECT_TRUE(look(iteration).alerts.empty());
+    make(iteration, 100);
+  }
+  EXPECT_TRUE(look(9).alerts.size() == 1);
+  const LiveAlert alert = view_.alerts.at(0);
+  EXPECT_EQ(alert.id, "volume-1");
+  EXPECT_EQ(alert.kind, "volume");
+  EXPECT_NE(alert.text.find("iteration 7 is not what 19M says: "), std::string::npos) << alert.text;
+  EXPECT_NE(alert.text.find("2 more than predicted"), std::string::npos) << alert.text;
+  EXPECT_EQ(view_.prediction->in_a_row, 3);
+  EXPECT_EQ(view_.prediction->extra, 6);
+  ASSERT_EQ(view_.prediction->deviations.size(), 1U);
+  const LiveDeviation& deviation = view_.prediction->deviations[0];
+  EXPECT_EQ(deviation.kind, CommKind::all_reduce);
+  EXPECT_EQ(deviation.recorded.value - deviation.predicted.value, 2 * 100 * 4);  // fp32 on two ranks
+  EXPECT_EQ(view_.alerts_fired, 1);
+
+  make(9, 100);
+  EXPECT_EQ(look(10).alerts.at(0).id, "volume-1");
+  make(10);
+  make(11);
+  EXPECT_TRUE(look(11).alerts.empty());
+  EXPECT_EQ(view_.alerts_fired, 1);
+}
+
+/// As where each is evaluated, or saved, in its own way.
+TEST_F(PredictedJob, DoesNotFireWhereIterationsDifferInOtherWays) {
+  for (Iteration iteration = 5; iteration <= 15; ++iteration) {
+    make(iteration, 100 + iteration);
+    EXPECT_TRUE(look(iteration).alerts.empty());
+  }
+  EXPECT_EQ(view_.prediction->in_a_row, 1);
+}
+
+TEST_F(PredictedJob, ThatHasEndedFiresAtOnce) {
+  make(5, 100);
+  make(6, 100);
+  ranks_.close();
+  look(0);
+  EXPECT_EQ(look(1).state, LiveState::ended);
+  EXPECT_EQ(view_.prediction->iteration, 6);  // the last one, too, is whole
+  EXPECT_EQ(view_.alerts.size(), 1U);
+}
+
+TEST_F(PredictedJob, IsNotComparedBeforeAllRanksAreThroughAnIteration) {
+  make(5);
+  make_of(0, 6);
+  look(0);
+  EXPECT_EQ(view_.prediction->iterations, 0);
+  make_of(1, 6);
+  EXPECT_EQ(look(1).prediction->iteration, 5);
+}
+
+TEST_F(PredictedJob, IsNotComparedWhereItMarksNoIterations) {
+  ranks_.call(0);
+  ranks_.call(1);
+  look(0);
+  EXPECT_EQ(view_.prediction->iterations, 0);
+  EXPECT_NE(view_.prediction->error.find("marked no iteration yet"), std::string::npos)
+      << view_.prediction->error;
+}
+
+TEST(PredictionWatch, TakesAConfiguration) {
+  ExpectedJob paper = said_job();
+  paper.framework = "paper";
+  EXPECT_FALSE(PredictionWatch::open(paper, {}));
+  EXPECT_FALSE(PredictionWatch::open({.config = "/nowhere", .framework = {}, .overrides = {}}, {}));
+}
+
+}  // namespace
+}  // namespace commlens

@@ -1,0 +1,49 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "commlens/trace/trace.hpp"
+
+namespace commlens {
+
+/// The calls of the latest iterations of one rank, by the marks of its program, in issue order. A call is
+/// named by its slot: its place among all calls of the rank.
+class IterationCalls {
+ public:
+  /// Calls outside of iterations are not kept.
+  void add(std::uint64_t slot, const CommEvent& event);
+  /// A call turned out to be another one, or none: it failed or was cancelled.
+  void replace(Iteration iteration, std::uint64_t slot, OpId op);
+  void withdraw(Iteration iteration, std::uint64_t slot);
+  /// Calls after the latest one are not known: of its iteration, of the next one that is, or between them.
+  void lose();
+
+  /// The calls of an iteration, none where it has none; absent where some are not known, there are more than
+  /// k_most_calls, or it is too long ago.
+  std::optional<std::vector<CommEvent>> of(Iteration iteration) const;
+
+  static constexpr std::size_t k_most_calls = 100'000;  // of an iteration
+  /// Ranks wait for one another once an iteration or so: none is further ahead.
+  static constexpr std::size_t k_most_iterations = 4;
+
+ private:
+  struct Call {
+    std::uint64_t slot = 0;
+    CommEvent event;
+  };
+  struct OfIteration {
+    Iteration iteration = k_unknown_iteration;
+    bool is_whole = true;
+    std::vector<Call> calls;
+  };
+  OfIteration& begin(Iteration iteration);
+  Call* find(Iteration iteration, std::uint64_t slot);
+
+  std::deque<OfIteration> iterations_;  // ascending
+  bool has_lost_ = false;               // calls, since the latest one
+};
+
+}  // namespace commlens
