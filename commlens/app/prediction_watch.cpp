@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "commlens/app/explain_sides.hpp"
+#include "commlens/app/repeated_iteration.hpp"
 #include "commlens/base/sums.hpp"
 #include "commlens/base/table.hpp"
 #include "commlens/comm/volume.hpp"
@@ -110,6 +111,18 @@ std::string why_text(const WhyCallsDiffer& why) {
   return groups.empty() ? "" : fmt::format("; most bytes: {}", groups.front().cause.title);
 }
 
+std::string iteration_text(Iteration iteration) {
+  return iteration < 0 ? "an iteration" : fmt::format("iteration {}", iteration);
+}
+
+std::int64_t calls_of(const Trace& trace) {
+  std::int64_t calls = 0;
+  for (const RankStream& stream : trace.streams) {
+    calls += static_cast<std::int64_t>(stream.events.size());
+  }
+  return calls;
+}
+
 bool is_over(const JobView& view) {
   return view.state == LiveState::ended || view.state == LiveState::stopped;
 }
@@ -139,6 +152,8 @@ void PredictionWatch::forget(std::int64_t generation) {
   predicted_for_.reset();
   state_ = {};
   compared_at_.reset();
+  calls_until_next_ = 0;
+  waits_for_.clear();
   recorded_ = {};
   difference_.clear();
   alert_.reset();
@@ -168,7 +183,8 @@ void PredictionWatch::count(const Comparison& comparison) {
 }
 
 /// Compares the iteration that was recorded, as which the prediction knows it.
-Result<Comparison> PredictionWatch::compared(Iteration iteration) {
+Result<Comparison> PredictionWatch::compared() {
+  const Iteration iteration = recorded_.trace.iterations().front();
   const Iteration as = std::min(iteration, predicted_.steady.value_or(iteration));
   for (RankStream& stream : recorded_.trace.streams) {
     for (CommEvent& event : stream.events) {
@@ -179,31 +195,53 @@ Result<Comparison> PredictionWatch::compared(Iteration iteration) {
       [&] { return compare(predicted_.trace, recorded_.trace, options_by_rules()); });
 }
 
+/// The calls of an iteration that was not compared before.
+std::optional<Trace> PredictionWatch::next_iteration(const JobView& view, const FolderFollower& follower) {
+  std::optional<Trace> next;
+  if (view.steps.iteration >= 0) {
+    next = follower.latest_iteration(state_.iteration);
+  } else if (view.totals.calls > 0 && view.totals.calls >= calls_until_next_) {
+    Result<Trace> repeated = repeated_iteration(follower.latest_calls());
+    waits_for_ = repeated ? "" : repeated.error().message;
+    if (repeated) {
+      next = std::move(*repeated);
+      calls_until_next_ = view.totals.calls + calls_of(*next);
+    }
+  }
+  return next && calls_of(*next) > 0 ? next : std::nullopt;
+}
+
+void PredictionWatch::take(Trace iteration, bool is_last, const PollTime& time) {
+  compared_at_ = time.steady;
+  const bool is_marked = iteration.iterations().front() != k_repeated;
+  state_.iteration = is_marked ? iteration.iterations().front() : k_init_iteration;
+  recorded_.trace = std::move(iteration);
+  if (const Result<Comparison> comparison = compared()) {
+    state_.error.clear();
+    count(*comparison);
+    settle_alert(*comparison, is_last, time);
+  } else if (std::exchange(state_.error, comparison.error().message) != state_.error) {
+    events_.warn(fmt::format("not compared with a prediction: {}", state_.error));
+  }
+}
+
 void PredictionWatch::look(JobView& view, const FolderFollower& follower, const PollTime& time,
                            bool is_single) {
   if (generation_ != view.generation) {
     forget(view.generation);
-  }
-  const bool is_due = !compared_at_ || !difference_.empty() || time.steady - *compared_at_ >= k_rest ||
-                      is_over(view) || is_single;
-  std::optional<Trace> latest = is_due ? follower.latest_iteration(state_.iteration) : std::nullopt;
-  if (latest && !latest->iterations().empty()) {
-    compared_at_ = time.steady;
-    state_.iteration = latest->iterations().front();
-    recorded_ = {};
     recorded_.argument = view.name;
-    recorded_.trace = std::move(*latest);
-    if (const Result<Comparison> comparison = compared(state_.iteration)) {
-      state_.error.clear();
-      count(*comparison);
-      settle_alert(*comparison, is_single || is_over(view), time);
-    } else if (std::exchange(state_.error, comparison.error().message) != state_.error) {
-      events_.warn(fmt::format("not compared with a prediction: {}", state_.error));
+  }
+  const bool is_last = is_single || is_over(view);
+  const bool is_due =
+      !compared_at_ || !difference_.empty() || time.steady - *compared_at_ >= k_rest || is_last;
+  if (is_due && !view.ranks.empty()) {
+    if (std::optional<Trace> next = next_iteration(view, follower)) {
+      take(std::move(*next), is_last, time);
     }
   }
   view.prediction = state_;
-  if (state_.error.empty() && view.totals.calls > 0 && view.steps.iteration < 0) {
-    view.prediction->error = "the program has marked no iteration yet";
+  if (state_.error.empty() && state_.iterations == 0) {
+    view.prediction->error = waits_for_;
   }
   if (alert_) {
     view.alerts.push_back(*alert_);
@@ -225,7 +263,7 @@ void PredictionWatch::settle_alert(const Comparison& comparison, bool is_last, c
   alert_ =
       LiveAlert{.id = fmt::format("volume-{}", ++fired_),
                 .kind = std::string(k_alert_volume),
-                .text = fmt::format("iteration {} is not what {} says: {}{}", state_.iteration,
+                .text = fmt::format("{} is not what {} says: {}{}", iteration_text(state_.iteration),
                                     predicted_.argument, counts_text(comparison), why ? why_text(*why) : ""),
                 .culprits = {}};
   alert_->since_unix_ns = time.unix_ns;

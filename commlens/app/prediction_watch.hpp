@@ -22,9 +22,10 @@ struct ExpectedJob {
 };
 
 /// Compares iterations of a job, while it runs, with what its configuration says, call by call: the latest
-/// whole one, k_rest after one that was as predicted, and at once after one that was not. k_enough in a row
-/// that differ alike are an alert (k_alert_volume) until one is as predicted; of a job that has ended, or is
-/// looked at once, as many as there are.
+/// whole one (of a program that marks none, the calls that its ranks repeat, repeated_iteration()), k_rest
+/// after one that was as predicted, and at once after one that was not. k_enough in a row that differ alike
+/// are an alert (k_alert_volume) until one is as predicted; of a job that has ended, or is looked at once, as
+/// many as there are.
 class PredictionWatch {
  public:
   /// Fails where `expected` is no configuration.
@@ -44,7 +45,9 @@ class PredictionWatch {
         planner_(events) {}
 
   void forget(std::int64_t generation);
-  Result<Comparison> compared(Iteration iteration);
+  std::optional<Trace> next_iteration(const JobView& view, const FolderFollower& follower);
+  void take(Trace iteration, bool is_last, const PollTime& time);
+  Result<Comparison> compared();
   Result<void> predict_for(Iteration iteration);
   void count(const Comparison& comparison);
   void settle_alert(const Comparison& comparison, bool is_last, const PollTime& time);
@@ -58,7 +61,9 @@ class PredictionWatch {
   std::int64_t generation_ = 0;
   LivePrediction state_;
   std::optional<std::chrono::nanoseconds> compared_at_;
-  std::string difference_;  // of the last iteration; empty: none
+  std::int64_t calls_until_next_ = 0;  // of a program that marks no iterations: of all ranks
+  std::string waits_for_;              // why there is no iteration to compare
+  std::string difference_;             // of the last iteration; empty: none
   std::optional<LiveAlert> alert_;
   std::int64_t fired_ = 0;
 };

@@ -47,23 +47,35 @@ class PredictedJob : public test_support::FollowerTest {
   }
   void make_of(std::int64_t of, Iteration iteration, std::int64_t extra_elements = 0) {
     Recorder& recorder = ranks_.rank(of);
-    recorder.set_iteration(iteration);
+    if (marks_) {
+      recorder.set_iteration(iteration);
+    }
     for (const CommEvent& event : said_.stream_of(Rank{of})->events) {
       if (event.iteration == std::min(iteration, steady_)) {
-        const CommOp& op = said_.op(event.op);
-        recorder.finish(recorder.begin(
-            {.kind = op.kind,
-             .dtype = op.dtype,
-             .group = recorder.group(said_.groups.members(op.group, Rank{of}), Axis::dp, CommunicatorId{1}),
-             .input = op.input,
-             .output = op.output,
-             .root = op.root,
-             .tag = {}}));
+        recorder.finish(recorder.begin(call_of(of, event.op)));
       }
     }
     if (extra_elements > 0) {
       ranks_.call(of, extra_elements);
     }
+  }
+  RecordedCall call_of(std::int64_t of, OpId said) {
+    const CommOp& op = said_.op(said);
+    const std::vector<Rank> members = said_.groups.members(op.group, Rank{of});
+    return {.kind = op.kind,
+            .dtype = op.dtype,
+            .group = ranks_.rank(of).group(members, Axis::dp, CommunicatorId{1}),
+            .input = op.input,
+            .output = op.output,
+            .root = op.root,
+            .tag = {}};
+  }
+  /// The first call of a rank in an iteration after the first ones.
+  OpId first_op(std::int64_t of) const {
+    const std::vector<CommEvent>& events = said_.stream_of(Rank{of})->events;
+    return std::find_if(events.begin(), events.end(),
+                        [&](const CommEvent& event) { return event.iteration == steady_; })
+        ->op;
   }
   /// Calls of all ranks in an iteration after the first ones.
   std::int64_t calls_said() const {
@@ -84,6 +96,7 @@ class PredictedJob : public test_support::FollowerTest {
 
   Trace said_;
   Iteration steady_ = 0;
+  bool marks_ = true;
   FollowedRanks ranks_{path_};
   FolderFollower follower_{path_, {.hang_after = {}, .keeps_iterations = true}};
   PredictionWatch watch_ = PredictionWatch::open(said_job(), {}).value();
@@ -170,13 +183,44 @@ TEST_F(PredictedJob, IsNotComparedBeforeAllRanksAreThroughAnIteration) {
   EXPECT_EQ(look(1).prediction->iteration, 5);
 }
 
-TEST_F(PredictedJob, IsNotComparedWhereItMarksNoIterations) {
-  ranks_.call(0);
-  ranks_.call(1);
+/// Its repetition is an iteration, wherever that begins: rank 1 has begun another one.
+TEST_F(PredictedJob, ThatMarksNoIterationsIsComparedByWhatItRepeats) {
+  marks_ = false;
+  make(steady_);
   look(0);
   EXPECT_EQ(view_.prediction->iterations, 0);
-  EXPECT_NE(view_.prediction->error.find("marked no iteration yet"), std::string::npos)
-      << view_.prediction->error;
+  EXPECT_EQ(view_.prediction->error, "the program marks no iteration, and rank 0 has repeated no calls yet");
+  for (int time = 0; time < 3; ++time) {
+    make(steady_);
+  }
+  ranks_.rank(1).finish(ranks_.rank(1).begin(call_of(1, first_op(1))));
+  look(1);
+  EXPECT_EQ(view_.prediction->error, "");
+  EXPECT_EQ(view_.prediction->iterations, 1);
+  EXPECT_EQ(view_.prediction->iteration, -1);
+  EXPECT_EQ(view_.prediction->exact, calls_said());
+  EXPECT_EQ(view_.prediction->missing + view_.prediction->extra + view_.prediction->size, 0);
+}
+
+TEST_F(PredictedJob, ThatMarksNoIterationsFires) {
+  marks_ = false;
+  for (std::int64_t second = 0; second < 7; ++second) {
+    EXPECT_EQ(look(second).alerts.size(), second < 5 ? 0U : 1U) << second;  // the third shows that it repeats
+    make(steady_, 100);
+  }
+  EXPECT_NE(view_.alerts[0].text.find("an iteration is not what 19M says: "), std::string::npos);
+}
+
+TEST_F(PredictedJob, WhoseRanksRepeatAtDifferentRatesIsNotCompared) {
+  marks_ = false;
+  for (int time = 0; time < 8; ++time) {
+    ranks_.call(0, 8);
+    ranks_.call(1, 8);
+    ranks_.call(1, 16);
+  }
+  look(0);
+  EXPECT_EQ(view_.prediction->iterations, 0);
+  EXPECT_NE(view_.prediction->error.find("different numbers of calls"), std::string::npos);
 }
 
 TEST(PredictionWatch, TakesAConfiguration) {

@@ -48,16 +48,17 @@ ordered_json prediction_json(const LivePrediction& prediction) {
                     {"message_bytes_b_all_ranks", deviation.recorded.value}});
   }
   const bool is_compared = prediction.iterations > 0;
-  return {{"a", is_compared ? ordered_json(prediction.source) : ordered_json(nullptr)},
-          {"error", prediction.error.empty() ? ordered_json(nullptr) : ordered_json(prediction.error)},
-          {"iteration", is_compared ? ordered_json(prediction.iteration) : ordered_json(nullptr)},
-          {"iteration_count", prediction.iterations},
-          {"equal_calls_all_ranks", prediction.exact},
-          {"resized_calls_all_ranks", prediction.size},
-          {"calls_only_a_all_ranks", prediction.missing},
-          {"calls_only_b_all_ranks", prediction.extra},
-          {"iterations_that_differ_alike", prediction.in_a_row},
-          {"deviations", std::move(rows)}};
+  return {
+      {"a", is_compared ? ordered_json(prediction.source) : ordered_json(nullptr)},
+      {"error", prediction.error.empty() ? ordered_json(nullptr) : ordered_json(prediction.error)},
+      {"iteration", prediction.iteration >= 0 ? ordered_json(prediction.iteration) : ordered_json(nullptr)},
+      {"iteration_count", prediction.iterations},
+      {"equal_calls_all_ranks", prediction.exact},
+      {"resized_calls_all_ranks", prediction.size},
+      {"calls_only_a_all_ranks", prediction.missing},
+      {"calls_only_b_all_ranks", prediction.extra},
+      {"iterations_that_differ_alike", prediction.in_a_row},
+      {"deviations", std::move(rows)}};
 }
 
 ordered_json lost_json(const JobView& view) {

@@ -78,10 +78,11 @@ std::string prediction_text(const JobView& view) {
   std::string text;
   if (prediction.iterations > 0) {
     text = fmt::format(
-        "\ncompared with {}\n{} iteration{}, the last one {}: {} calls as predicted, {} of another size, {} "
+        "\ncompared with {}\n{} iteration{}{}: {} calls as predicted, {} of another size, {} "
         "missing, {} more than predicted\n",
         printable(prediction.source), prediction.iterations, prediction.iterations == 1 ? "" : "s",
-        prediction.iteration, prediction.exact, prediction.size, prediction.missing, prediction.extra);
+        prediction.iteration < 0 ? "" : fmt::format(", the last one {}", prediction.iteration),
+        prediction.exact, prediction.size, prediction.missing, prediction.extra);
   }
   if (!prediction.error.empty()) {
     text += fmt::format("\nnot compared with a prediction: {}\n", printable(prediction.error));

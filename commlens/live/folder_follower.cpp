@@ -346,20 +346,31 @@ std::optional<Trace> FolderFollower::latest_iteration(Iteration last) const {
   for (const std::unique_ptr<RankFollower>& rank : state.ranks) {
     whole = std::min(whole, rank->whole_iteration());
   }
-  if (state.ranks.empty() || !state.options.keeps_iterations || whole < 0 || whole <= last) {
+  if (state.ranks.empty() || whole < 0 || whole <= last) {
     return std::nullopt;
   }
-  std::vector<RankStream> streams;
+  Trace trace = state.job->tables;
   for (std::size_t row = 0; row < state.ranks.size(); ++row) {
     std::optional<std::vector<CommEvent>> events = state.ranks[row]->iteration_calls().of(whole);
     if (!events) {
       return std::nullopt;
     }
     const Rank rank = state.job->ranks[row];
-    streams.push_back({.ranks = {rank, rank}, .events = std::move(*events), .times = {}, .compute = {}});
+    trace.streams.push_back(
+        {.ranks = {rank, rank}, .events = std::move(*events), .times = {}, .compute = {}});
   }
-  Trace trace = state.job->tables;
-  trace.streams = std::move(streams);
+  return trace;
+}
+
+Trace FolderFollower::latest_calls() const {
+  Trace trace = state_->job ? state_->job->tables : Trace();
+  for (std::size_t row = 0; row < state_->ranks.size(); ++row) {
+    const Rank rank = state_->job->ranks[row];
+    trace.streams.push_back({.ranks = {rank, rank},
+                             .events = state_->ranks[row]->iteration_calls().outside(),
+                             .times = {},
+                             .compute = {}});
+  }
   return trace;
 }
 

@@ -30,6 +30,9 @@ class FolderFollower {
   /// Of an option of FollowOptions: the calls of the latest iteration that all ranks are through with, where
   /// that is after `last` and all of them are known.
   std::optional<Trace> latest_iteration(Iteration last) const;
+  /// The same of a program that marks no iterations: the latest calls of each rank
+  /// (IterationCalls::outside()).
+  Trace latest_calls() const;
 
  private:
   struct State;

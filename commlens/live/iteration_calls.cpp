@@ -22,8 +22,15 @@ IterationCalls::OfIteration& IterationCalls::begin(Iteration iteration) {
 }
 
 void IterationCalls::add(std::uint64_t slot, const CommEvent& event) {
-  const bool is_late = iterations_.size() == k_most_iterations && event.iteration < iterations_[0].iteration;
-  if (event.iteration < 0 || is_late) {
+  if (event.iteration < 0) {
+    outside_.push_back({slot, event});
+    if (outside_.size() > k_most_outside) {
+      outside_.pop_front();
+    }
+    return;
+  }
+  outside_.clear();
+  if (iterations_.size() == k_most_iterations && event.iteration < iterations_[0].iteration) {
     return;
   }
   const bool is_latest = !iterations_.empty() && iterations_.back().iteration == event.iteration;
@@ -38,32 +45,39 @@ void IterationCalls::add(std::uint64_t slot, const CommEvent& event) {
   }
 }
 
-IterationCalls::Call* IterationCalls::find(Iteration iteration, std::uint64_t slot) {
+template <typename Calls, typename Use>
+void IterationCalls::use(Calls& calls, std::uint64_t slot, const Use& use_it) {
+  const auto call =
+      std::lower_bound(calls.begin(), calls.end(), slot,
+                       [](const Call& each, std::uint64_t wanted) { return each.slot < wanted; });
+  if (call != calls.end() && call->slot == slot) {
+    use_it(calls, call);
+  }
+}
+
+template <typename Use>
+void IterationCalls::find(Iteration iteration, std::uint64_t slot, const Use& use_it) {
+  if (iteration < 0) {
+    return use(outside_, slot, use_it);
+  }
   const auto known = std::find_if(iterations_.begin(), iterations_.end(),
                                   [&](const OfIteration& each) { return each.iteration == iteration; });
-  if (known == iterations_.end()) {
-    return nullptr;
+  if (known != iterations_.end()) {
+    use(known->calls, slot, use_it);
   }
-  const auto call =
-      std::lower_bound(known->calls.begin(), known->calls.end(), slot,
-                       [](const Call& each, std::uint64_t wanted) { return each.slot < wanted; });
-  return call == known->calls.end() || call->slot != slot ? nullptr : &*call;
 }
 
 void IterationCalls::replace(Iteration iteration, std::uint64_t slot, OpId op) {
-  if (Call* const call = find(iteration, slot)) {
-    call->event.op = op;
-  }
+  find(iteration, slot, [op](auto& /*calls*/, auto call) { call->event.op = op; });
 }
 
 void IterationCalls::withdraw(Iteration iteration, std::uint64_t slot) {
-  if (Call* const call = find(iteration, slot)) {
-    call->event.iteration = k_unknown_iteration;
-  }
+  find(iteration, slot, [](auto& calls, auto call) { calls.erase(call); });
 }
 
 void IterationCalls::lose() {
   has_lost_ = true;
+  outside_.clear();
   if (!iterations_.empty()) {
     iterations_.back().is_whole = false;
   }
@@ -80,10 +94,16 @@ std::optional<std::vector<CommEvent>> IterationCalls::of(Iteration iteration) co
   std::vector<CommEvent> events;
   if (known != iterations_.end() && known->iteration == iteration) {
     for (const Call& call : known->calls) {
-      if (call.event.iteration == iteration) {
-        events.push_back(call.event);
-      }
+      events.push_back(call.event);
     }
+  }
+  return events;
+}
+
+std::vector<CommEvent> IterationCalls::outside() const {
+  std::vector<CommEvent> events;
+  for (const Call& call : outside_) {
+    events.push_back(call.event);
   }
   return events;
 }

@@ -9,11 +9,10 @@
 
 namespace commlens {
 
-/// The calls of the latest iterations of one rank, by the marks of its program, in issue order. A call is
-/// named by its slot: its place among all calls of the rank.
+/// The calls of the latest iterations of one rank, by the marks of its program, in issue order; of a program
+/// that marks none, its latest calls. A call is named by its slot: its place among all calls of the rank.
 class IterationCalls {
  public:
-  /// Calls outside of iterations are not kept.
   void add(std::uint64_t slot, const CommEvent& event);
   /// A call turned out to be another one, or none: it failed or was cancelled.
   void replace(Iteration iteration, std::uint64_t slot, OpId op);
@@ -25,7 +24,12 @@ class IterationCalls {
   /// k_most_calls, or it is too long ago.
   std::optional<std::vector<CommEvent>> of(Iteration iteration) const;
 
+  /// The latest calls outside of iterations, k_most_outside at most, all after the last one that is not
+  /// known.
+  std::vector<CommEvent> outside() const;
+
   static constexpr std::size_t k_most_calls = 100'000;  // of an iteration
+  static constexpr std::size_t k_most_outside = 32'768;
   /// Ranks wait for one another once an iteration or so: none is further ahead.
   static constexpr std::size_t k_most_iterations = 4;
 
@@ -40,10 +44,15 @@ class IterationCalls {
     std::vector<Call> calls;
   };
   OfIteration& begin(Iteration iteration);
-  Call* find(Iteration iteration, std::uint64_t slot);
+  /// Hands a call, if it is kept, and those that it is among to `use_it`.
+  template <typename Use>
+  void find(Iteration iteration, std::uint64_t slot, const Use& use_it);
+  template <typename Calls, typename Use>
+  static void use(Calls& calls, std::uint64_t slot, const Use& use_it);
 
   std::deque<OfIteration> iterations_;  // ascending
-  bool has_lost_ = false;               // calls, since the latest one
+  std::deque<Call> outside_;
+  bool has_lost_ = false;  // calls, since the latest one of an iteration
 };
 
 }  // namespace commlens

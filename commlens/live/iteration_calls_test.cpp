@@ -73,6 +73,33 @@ TEST(IterationCalls, AreNotWholeWhereSomeWereLost) {
   EXPECT_EQ(ops(calls, 6), Ops{4});
 }
 
+TEST(IterationCalls, OfAProgramThatMarksNoneAreItsLatest) {
+  IterationCalls calls;
+  const auto outside = [&] {
+    Ops found;
+    for (const CommEvent& each : calls.outside()) {
+      found.push_back(static_cast<std::uint32_t>(each.op));
+    }
+    return found;
+  };
+  for (std::uint32_t slot = 0; slot < 4; ++slot) {
+    calls.add(slot, event(slot, -1));
+  }
+  calls.replace(-1, 2, OpId{7});
+  calls.withdraw(-1, 1);
+  EXPECT_EQ(outside(), (Ops{0, 7, 3}));
+  calls.lose();
+  calls.add(5, event(5, -1));
+  EXPECT_EQ(outside(), Ops{5});
+  for (std::uint32_t slot = 6; slot <= IterationCalls::k_most_outside + 5; ++slot) {
+    calls.add(slot, event(slot, -1));
+  }
+  EXPECT_EQ(outside().size(), IterationCalls::k_most_outside);
+  EXPECT_EQ(outside().front(), 6U);
+  calls.add(99'999, event(1, 0));  // it marks some
+  EXPECT_EQ(outside(), Ops{});
+}
+
 TEST(IterationCalls, AreNotKeptWhereThereAreTooMany) {
   IterationCalls calls;
   for (std::uint32_t slot = 0; slot < IterationCalls::k_most_calls; ++slot) {

@@ -130,7 +130,7 @@ struct LiveDeviation {
 struct LivePrediction {
   std::string source;           // "case.yaml: predicted by the rules of …"; empty until it is predicted
   std::string error;            // why nothing is compared now; empty: all is well
-  Iteration iteration = -1;     // the last one that was compared; -1: none yet
+  Iteration iteration = -1;     // the last one that was compared; -1: none yet, or it has no number
   std::int64_t iterations = 0;  // that were compared
   std::int64_t exact = 0;       // calls of all of them (compare/compare.hpp)
   std::int64_t size = 0;

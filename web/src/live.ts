@@ -118,7 +118,7 @@ function predictionText(prediction: Prediction): string {
     [prediction.calls_only_b_all_ranks, "more than predicted"],
   ] as const;
   const counts = others.filter(([count]) => count > 0).map(([count, what]) => `, ${count} ${what}`);
-  return `${predicted}: ${iterations} iteration${iterations === 1 ? "" : "s"} compared, the last one ${prediction.iteration}: ${prediction.equal_calls_all_ranks} calls as predicted${counts.join("")}`;
+  return `${predicted}: ${iterations} iteration${iterations === 1 ? "" : "s"} compared${prediction.iteration === null ? "" : `, the last one ${prediction.iteration}`}: ${prediction.equal_calls_all_ranks} calls as predicted${counts.join("")}`;
 }
 
 const opCells = (row: OpRow): Cells => [
