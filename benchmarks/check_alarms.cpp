@@ -106,6 +106,11 @@ CheckVerdict verdict_of(const BenchRun& before, const BenchRun& now) {
     std::exit(2);
   }
   verdict.finds_all = checks->all && checks->all->is_slower;
+  for (const BenchOpCheck& op : checks->ops) {
+    const bool is_planted = op.op == "all_reduce";
+    verdict.finds_all_reduce = verdict.finds_all_reduce || (op.shift.is_slower && is_planted);
+    verdict.finds_another = verdict.finds_another || (op.shift.is_slower && !is_planted);
+  }
   for (const BenchCheck& check : checks->rows) {
     const bool is_planted = check.key.op == "all_reduce";
     verdict.finds_all_reduce = verdict.finds_all_reduce || (check.is_slower && is_planted);

@@ -127,14 +127,18 @@ Json launch_json(const BenchLaunch& launch) {
           {"rows", rows_json(table_of_rows(rows_of_launch(launch)))}};
 }
 
-/// Null where rows were compared each by itself.
-Json all_rows_json(const BenchComparison& comparison) {
-  if (!comparison.all) {
-    return {};
-  }
-  const LaunchShift& shift = *comparison.all;
+Json shift_json(const LaunchShift& shift) {
   return {
       {"ratio", shift.ratio}, {"p", shift.p}, {"p_adjusted", shift.p_adjusted}, {"slower", shift.is_slower}};
+}
+
+/// By op.
+Json ops_json(const BenchComparison& comparison) {
+  Json json = Json::object();
+  for (const BenchOpCheck& op : comparison.ops) {
+    json[op.op] = shift_json(op.shift);
+  }
+  return json;
 }
 
 bool is_same_everywhere(const Table& table, std::size_t column) {
@@ -204,7 +208,8 @@ nlohmann::ordered_json bench_json(const BenchResult& result) {
   if (!result.checked.rows.empty()) {
     json["check"] = {{"file", result.checked_with},
                      {"rows", rows_json(bench_check_table(result.checked.rows))},
-                     {"all_rows", all_rows_json(result.checked)}};
+                     {"by_op", ops_json(result.checked)},
+                     {"all_rows", result.checked.all ? shift_json(*result.checked.all) : Json()}};
   }
   return json;
 }

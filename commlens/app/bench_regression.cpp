@@ -138,17 +138,30 @@ std::string burst_obstacle(const ComparedResult& result) {
                    whole, result.name, result.launches(), k_least_launch_distance.count());
 }
 
-/// How many tests the comparison of so many rows makes.
-std::size_t tests_of(std::size_t rows) { return rows >= k_fewest_rows_to_relate ? rows + 1 : rows; }
+/// The rows of each op that can be compared together.
+std::map<std::string, RowFamily> families_of(const std::vector<BenchKey>& keys) {
+  std::map<std::string, RowFamily> families;
+  for (std::size_t row = 0; row < keys.size(); ++row) {
+    families[keys[row].op].push_back(row);
+  }
+  std::erase_if(families,
+                [&](const auto& family) { return !may_be_related(family.second.size(), keys.size()); });
+  return families;
+}
 
-/// Why no test of so many rows could be significant with these launches; empty: one could.
-std::string power_obstacle(std::int64_t before, std::int64_t now, std::size_t rows) {
-  return smallest_exact_p(before, now) * static_cast<double>(tests_of(rows)) < k_limits.significance
+/// How many tests the comparison of these rows makes.
+std::size_t tests_of(const std::vector<BenchKey>& keys) {
+  return keys.size() >= k_fewest_rows_to_relate ? keys.size() + families_of(keys).size() + 1 : keys.size();
+}
+
+/// Why no test of these rows could be significant with these launches; empty: one could.
+std::string power_obstacle(std::int64_t before, std::int64_t now, const std::vector<BenchKey>& keys) {
+  return smallest_exact_p(before, now) * static_cast<double>(tests_of(keys)) < k_limits.significance
              ? std::string()
              : fmt::format(
                    "{} against {} launches cannot show a difference of one of {} rows; 10 of each can: "
                    "--launches 10, over MPI --append FILE in each of 10 jobs",
-                   before, now, rows);
+                   before, now, keys.size());
 }
 
 std::string difference_between(const BenchRun& earlier, const BenchRun& now) {
@@ -180,7 +193,16 @@ void relate_rows(BenchComparison& comparison, const BenchRun& before, const Benc
   for (const BenchCheck& check : comparison.rows) {
     keys.push_back(check.key);
   }
-  const LaunchShifts shifts = launch_shifts(launch_times(before, keys), launch_times(now, keys), k_limits);
+  const std::map<std::string, RowFamily> of_ops = families_of(keys);
+  std::vector<RowFamily> families;
+  for (const auto& [op, rows] : of_ops) {
+    families.push_back(rows);
+  }
+  const LaunchShifts shifts =
+      launch_shifts(launch_times(before, keys), launch_times(now, keys), families, k_limits);
+  for (const auto& [op, rows] : of_ops) {
+    comparison.ops.push_back({op, std::ssize(rows), shifts.families[comparison.ops.size()]});
+  }
   for (std::size_t row = 0; row < keys.size(); ++row) {
     const LaunchShift& shift = shifts.relative[row];
     BenchCheck& check = comparison.rows[row];
@@ -210,6 +232,7 @@ void adjust_rows(BenchComparison& comparison) {
 
 bool BenchComparison::is_slower() const {
   return (all && all->is_slower) ||
+         std::any_of(ops.begin(), ops.end(), [](const BenchOpCheck& op) { return op.shift.is_slower; }) ||
          std::any_of(rows.begin(), rows.end(), [](const BenchCheck& check) { return check.is_slower; });
 }
 
@@ -273,7 +296,7 @@ Result<void> check_can_compare(const std::string& name, const BenchRun& before, 
                     listed_rows(few), k_fewest_launches));
   }
   if (obstacles.empty()) {
-    add(power_obstacle(fewest_launches(before, keys), fewest_launches(now, keys) + more, keys.size()));
+    add(power_obstacle(fewest_launches(before, keys), fewest_launches(now, keys) + more, keys));
   }
   return obstacles.empty() ? Result<void>() : failure(fmt::format("--check: {}", fmt::join(obstacles, "; ")));
 }

@@ -23,8 +23,16 @@ struct BenchCheck {
   double ratio() const { return now_s / before_s; }
 };
 
+/// The rows of one op together, against the rows of others.
+struct BenchOpCheck {
+  std::string op;
+  std::int64_t rows = 0;
+  LaunchShift shift;
+};
+
 struct BenchComparison {
   std::vector<BenchCheck> rows;
+  std::vector<BenchOpCheck> ops;   // of several rows, where there are enough of others
   std::optional<LaunchShift> all;  // rows together; absent of few rows: then each row stands for itself
   bool is_slower() const;
 };
@@ -33,9 +41,9 @@ struct BenchComparison {
 /// whole launches: samples of one launch are no independent measurements of another, nor are launches of one
 /// burst (bursts_of()), whose median counts. Launches of one program take one of several speeds, up to twice
 /// apart, which is common to their rows; from four rows on, a row is therefore compared with the other rows
-/// of its launches, and the speed of the launches by itself (launch_shifts()). Of fewer rows each is compared
-/// by its times. Slower is what has p_adjusted < 0.01 and a ratio above those of SlowerLimits. Fails as
-/// check_can_compare().
+/// of its launches, so are the rows of one op together, and the speed of the launches by itself
+/// (launch_shifts()). Of fewer rows each is compared by its times. Slower is what has p_adjusted < 0.01 and a
+/// ratio above those of SlowerLimits. Fails as check_can_compare().
 Result<BenchComparison> check_bench(const BenchRun& before, const BenchRun& now);
 
 /// Whether check_bench() can say something once `now` has `more` independent launches. Fails where the two

@@ -140,6 +140,13 @@ std::string check_lines(const BenchResult& result, const TextStyle& style) {
           check.p_adjusted);
     }
   }
+  for (const BenchOpCheck& op : checked.ops) {
+    if (op.shift.is_slower) {
+      lines += fmt::format("{} than the other rows: {}, its {} rows together: {:.2f} x, p = {:.2g}\n",
+                           in_colour("slower", Colour::red, style), op.op, op.rows, op.shift.ratio,
+                           op.shift.p_adjusted);
+    }
+  }
   if (checked.all && checked.all->is_slower) {
     const LaunchShift& shift = *checked.all;
     lines += fmt::format("all rows {}: {:.2f} x, p = {:.2g}\n", in_colour("slower", Colour::red, style),

@@ -94,6 +94,24 @@ class LaunchPair {
     });
   }
 
+  LaunchShift together(const RowFamily& family) const {
+    std::vector<bool> others(rows(), true);
+    for (const std::size_t row : family) {
+      others[row] = false;
+    }
+    return compared([&](const LaunchTimes& launch) -> std::optional<double> {
+      const std::optional<double> speed = speed_of(launch, others);
+      double sum = 0;
+      for (const std::size_t row : family) {
+        if (!speed || !launch[row]) {
+          return std::nullopt;
+        }
+        sum += *launch[row] - *speed;
+      }
+      return sum / static_cast<double>(family.size());
+    });
+  }
+
   /// Of the rows that count, all together. A row that is no slower has nothing to say for their slowness: the
   /// small p of its gain is 1 here, which is no smaller than the one-sided p.
   LaunchShift common(const std::vector<bool>& counts) const {
@@ -117,25 +135,37 @@ class LaunchPair {
 }  // namespace
 
 LaunchShifts launch_shifts(std::span<const LaunchTimes> before, std::span<const LaunchTimes> now,
-                           const SlowerLimits& limits) {
+                           const std::vector<RowFamily>& families, const SlowerLimits& limits) {
   COMMLENS_CHECK(!before.empty() && !now.empty(), "both results have launches");
   const LaunchPair pair(before, now);
   LaunchShifts shifts;
   std::vector<double> p_values;
-  std::vector<bool> counts;  // rows that go with the others, by Bonferroni
+  const auto tests = static_cast<double>(pair.rows() + families.size() + 1);
+  const auto is_apart = [&](const LaunchShift& shift) {  // by Bonferroni
+    return shift.p * tests < limits.significance &&
+           (shift.ratio > limits.least_ratio || shift.ratio * limits.least_ratio < 1);
+  };
+  std::vector<bool> counts;  // rows that go with the others
   for (std::size_t row = 0; row < pair.rows(); ++row) {
-    const LaunchShift shift = pair.relative(row);
-    p_values.push_back(shift.p);
-    const double bonferroni = shift.p * static_cast<double>(pair.rows() + 1);
-    const bool is_apart = shift.ratio > limits.least_ratio || shift.ratio * limits.least_ratio < 1;
-    counts.push_back(!(bonferroni < limits.significance && is_apart));
-    shifts.relative.push_back(shift);
+    shifts.relative.push_back(pair.relative(row));
+    p_values.push_back(shifts.relative.back().p);
+    counts.push_back(!is_apart(shifts.relative.back()));
+  }
+  for (const RowFamily& family : families) {
+    shifts.families.push_back(pair.together(family));
+    p_values.push_back(shifts.families.back().p);
+    for (const std::size_t row : family) {
+      counts[row] = counts[row] && !is_apart(shifts.families.back());
+    }
   }
   shifts.all = pair.common(counts);
   p_values.push_back(shifts.all.p);
   const std::vector<double> adjusted = holm_adjusted(p_values);
   for (std::size_t row = 0; row < pair.rows(); ++row) {
     settle(shifts.relative[row], adjusted[row], limits.significance, limits.least_ratio);
+  }
+  for (std::size_t place = 0; place < families.size(); ++place) {
+    settle(shifts.families[place], adjusted[pair.rows() + place], limits.significance, limits.least_ratio);
   }
   settle(shifts.all, adjusted.back(), limits.significance, limits.least_common_ratio);
   return shifts;

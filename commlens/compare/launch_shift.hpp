@@ -27,9 +27,14 @@ struct SlowerLimits {
   double least_common_ratio = 1.10;  // of all
 };
 
+/// Rows that may become slower together, as those of one op: their numbers.
+using RowFamily = std::vector<std::size_t>;
+
 struct LaunchShifts {
   /// Of each row against the other rows of the same launch.
   std::vector<LaunchShift> relative;
+  /// Of each family, its rows together against the others.
+  std::vector<LaunchShift> families;
   LaunchShift all;  // of the rows that are neither slower nor faster than others
 };
 
@@ -46,15 +51,25 @@ constexpr std::size_t k_fewest_rows_to_relate = 4;
 /// covariance, with medians in place of means and a slope of 1, as launches are so many times as fast in all
 /// rows.
 ///
-/// Are all rows slower? Each row that is neither slower nor faster than the others is compared by its times;
-/// the p-values are combined to one (simes()), which rows that go together do not invalidate. The p of a row
-/// that is no slower by itself is 1: what became faster is no sign that all are slower. The ratio is that of
-/// the median speeds of launches by these rows.
+/// Is a family slower than the other rows? The same, of the mean over its rows of what is left of their
+/// logarithms by the median of the rows outside: noise of single rows averages out of it.
+///
+/// Are all rows slower? Each row that is neither slower nor faster than the others, alone or in a family, is
+/// compared by its times; the p-values are combined to one (simes()), which rows that go together do not
+/// invalidate. The p of a row that is no slower by itself is 1: what became faster is no sign that all are
+/// slower. The ratio is that of the median speeds of launches by these rows.
 ///
 /// All tests are adjusted as one family (holm_adjusted()). Needs k_fewest_rows_to_relate rows that launches
-/// of both results have. Source: R. A. Fisher, Statistical Methods for Research Workers (1932), section 49.1;
-/// D. Quade, Rank analysis of covariance, J. Am. Stat. Assoc. 62 (1967) 1187-1200.
+/// of both results have, and families may_be_related(). Source: R. A. Fisher, Statistical Methods for
+/// Research Workers (1932), section 49.1; D. Quade, Rank analysis of covariance, J. Am. Stat. Assoc. 62
+/// (1967) 1187-1200.
 LaunchShifts launch_shifts(std::span<const LaunchTimes> before, std::span<const LaunchTimes> now,
-                           const SlowerLimits& limits = {});
+                           const std::vector<RowFamily>& families = {}, const SlowerLimits& limits = {});
+
+/// Whether a family of so many rows can be compared with the others, of `rows` in all: several against as
+/// many as one row is.
+constexpr bool may_be_related(std::size_t family, std::size_t rows) {
+  return family > 1 && rows >= family + k_fewest_rows_to_relate - 1;
+}
 
 }  // namespace commlens

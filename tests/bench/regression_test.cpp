@@ -79,9 +79,9 @@ TEST(BenchCheck, FindsTheRowThatIs15PercentSlowerAndNoOther) {
 }
 
 /// Ten launches of nine rows: three ops of three sizes. A launch is fast or half as fast in all rows, which
-/// scatter by 3 %; the rows of an op are slower by one factor, all rows by another.
-BenchRun run_of_two_speeds(std::mt19937_64& random, double op_factor, double factor) {
-  std::lognormal_distribution<double> of_row(0, 0.03);
+/// scatter by 3 % or so; the rows of an op are slower by one factor, all rows by another.
+BenchRun run_of_two_speeds(std::mt19937_64& random, double op_factor, double factor, double scatter = 0.03) {
+  std::lognormal_distribution<double> of_row(0, scatter);
   BenchRun run;
   for (int launch = 0; launch < k_launches; ++launch) {
     BenchLaunch& added = run.launches.emplace_back();
@@ -98,23 +98,30 @@ BenchRun run_of_two_speeds(std::mt19937_64& random, double op_factor, double fac
   return run;
 }
 
-/// Of twenty comparisons, those that find all_reduce, another row, and all rows slower.
+/// Of twenty comparisons, those that find all_reduce, alone a row of it, another op or row, and all rows
+/// slower.
 struct SpeedAlarms {
   int all_reduce = 0;
+  int all_reduce_row = 0;
   int others = 0;
   int all = 0;
 };
 
-SpeedAlarms speed_alarms(double op_factor, double factor) {
+SpeedAlarms speed_alarms(double op_factor, double factor, double scatter = 0.03) {
   std::mt19937_64 random(k_seed);
   SpeedAlarms alarms;
   for (int run = 0; run < k_runs; ++run) {
-    const BenchRun before = run_of_two_speeds(random, 1, 1);
-    const auto checks = check_bench(before, run_of_two_speeds(random, op_factor, factor));
+    const BenchRun before = run_of_two_speeds(random, 1, 1, scatter);
+    const auto checks = check_bench(before, run_of_two_speeds(random, op_factor, factor, scatter));
     bool is_found = false;
     bool is_other = false;
     for (const BenchCheck& check : checks->rows) {
       (check.key.op == "all_reduce" ? is_found : is_other) |= check.is_slower;
+    }
+    alarms.all_reduce_row += is_found ? 1 : 0;
+    for (const BenchOpCheck& check : checks->ops) {
+      EXPECT_EQ(check.rows, 3);
+      (check.op == "all_reduce" ? is_found : is_other) |= check.shift.is_slower;
     }
     alarms.all_reduce += is_found ? 1 : 0;
     alarms.others += is_other ? 1 : 0;
@@ -133,6 +140,17 @@ TEST(BenchCheck, OfLaunchesOfTwoSpeedsFindsTheOpThatIs15PercentSlowerAndNothingE
   const SpeedAlarms alarms = speed_alarms(1.15, 1);
   EXPECT_GE(alarms.all_reduce, 18) << "seed " << k_seed;
   EXPECT_LE(alarms.others + alarms.all, 1) << "seed " << k_seed;
+}
+
+// 15 % are hardly more than what a row scatters by; of three rows together they are.
+TEST(BenchCheck, FindsAnOpWhoseRowsScatter) {
+  constexpr double k_scatter = 0.07;
+  const SpeedAlarms alarms = speed_alarms(1.15, 1, k_scatter);
+  EXPECT_GE(alarms.all_reduce, 18) << "seed " << k_seed;
+  EXPECT_LT(alarms.all_reduce_row, alarms.all_reduce);
+  EXPECT_LE(alarms.others + alarms.all, 1) << "seed " << k_seed;
+  const SpeedAlarms unchanged = speed_alarms(1, 1, k_scatter);
+  EXPECT_LE(unchanged.all_reduce + unchanged.others + unchanged.all, 1) << "seed " << k_seed;
 }
 
 TEST(BenchCheck, SaysWhereAllRowsAreSlower) {
