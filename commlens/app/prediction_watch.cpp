@@ -115,7 +115,7 @@ std::string iteration_text(Iteration iteration) {
   return iteration < 0 ? "an iteration" : fmt::format("iteration {}", iteration);
 }
 
-std::int64_t calls_of(const Trace& trace) {
+std::int64_t calls_in(const Trace& trace) {
   std::int64_t calls = 0;
   for (const RankStream& stream : trace.streams) {
     calls += static_cast<std::int64_t>(stream.events.size());
@@ -205,10 +205,10 @@ std::optional<Trace> PredictionWatch::next_iteration(const JobView& view, const 
     waits_for_ = repeated ? "" : repeated.error().message;
     if (repeated) {
       next = std::move(*repeated);
-      calls_until_next_ = view.totals.calls + calls_of(*next);
+      calls_until_next_ = view.totals.calls + calls_in(*next);
     }
   }
-  return next && calls_of(*next) > 0 ? next : std::nullopt;
+  return next && calls_in(*next) > 0 ? next : std::nullopt;
 }
 
 void PredictionWatch::take(Trace iteration, bool is_last, const PollTime& time) {

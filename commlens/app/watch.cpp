@@ -96,28 +96,37 @@ FollowOptions options_of(const WatchRequest& request) {
   FollowOptions options;
   options.hang_after = request.hang_after;
   options.is_single = request.is_single;
-  options.keeps_iterations = request.expected.has_value();
+  options.keeps_iterations = request.expected.has_value() || !request.baseline.empty();
   if (request.is_single && !request.hang_after) {
     options.hang_after = k_second_look;
   }
   return options;
 }
 
+/// What the job is compared with.
+struct Comparisons {
+  std::optional<PredictionWatch> prediction;
+  std::optional<BaselineWatch> baseline;
+};
+
 /// One watch.
 class Watching {
  public:
-  Watching(const WatchRequest& request, std::optional<PredictionWatch> prediction)
+  Watching(const WatchRequest& request, Comparisons comparisons)
       : request_(request),
         follower_(request.directory, options_of(request)),
-        prediction_(std::move(prediction)),
+        comparisons_(std::move(comparisons)),
         command_(request.on_alert) {}
 
   Result<void> poll() {
     const PollTime time = PollTime::now();
     return follower_.poll(time).map([&] {
       view_ = follower_.view();
-      if (prediction_) {
-        prediction_->look(view_, follower_, time, request_.is_single);
+      if (comparisons_.prediction) {
+        comparisons_.prediction->look(view_, follower_, time, request_.is_single);
+      }
+      if (comparisons_.baseline) {
+        comparisons_.baseline->look(view_, follower_, time);
       }
       const std::vector<WatchEvent> events = events_.events_of(view_, time.unix_ns);
       for (const WatchEvent& event : events) {
@@ -158,7 +167,7 @@ class Watching {
 
   const WatchRequest& request_;
   FolderFollower follower_;
-  std::optional<PredictionWatch> prediction_;
+  Comparisons comparisons_;
   JobView view_;  // with what is compared
   AlertCommand command_;
   EventWatch events_;
@@ -186,13 +195,20 @@ Result<WatchResult> watch_once(const WatchRequest& request, Watching& watching) 
   return watching.result();
 }
 
-Result<std::optional<PredictionWatch>> prediction_of(const WatchRequest& request) {
-  if (!request.expected) {
-    return std::optional<PredictionWatch>();
+Result<Comparisons> comparisons_of(const WatchRequest& request) {
+  Comparisons comparisons;
+  Result<void> opened;
+  if (request.expected) {
+    opened = PredictionWatch::open(*request.expected, request.events).map([&](PredictionWatch prediction) {
+      comparisons.prediction = std::move(prediction);
+    });
   }
-  return PredictionWatch::open(*request.expected, request.events).map([](PredictionWatch prediction) {
-    return std::optional(std::move(prediction));
-  });
+  if (opened && !request.baseline.empty()) {
+    opened = BaselineWatch::open(request.baseline, request.events).map([&](BaselineWatch baseline) {
+      comparisons.baseline = std::move(baseline);
+    });
+  }
+  return opened.map([&] { return std::move(comparisons); });
 }
 
 /// Until it is stopped, or the job has ended where that is asked for.
@@ -258,8 +274,8 @@ HangResult hang_of(const JobView& view) {
 
 Result<WatchResult> watch(const WatchRequest& request) {
   allow_open_files();
-  return prediction_of(request).and_then([&](std::optional<PredictionWatch> prediction) {
-    Watching watching(request, std::move(prediction));
+  return comparisons_of(request).and_then([&](Comparisons comparisons) {
+    Watching watching(request, std::move(comparisons));
     return request.is_single ? watch_once(request, watching) : watch_on(request, watching);
   });
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "commlens/app/baseline_watch.hpp"
 #include "commlens/app/events.hpp"
 #include "commlens/app/format.hpp"
 #include "commlens/app/hang.hpp"
@@ -44,6 +45,7 @@ struct WatchRequest {
   bool until_end = false;  // stop when the job has ended
   std::string on_alert;    // a shell's command; empty: none
   std::optional<ExpectedJob> expected;  // compared with it
+  std::string baseline;                 // an earlier recording, whose times are compared; empty: none
   /// Asked several times a second; true: stop.
   std::function<bool()> stop_requested;
   /// After each poll: the state, and what happened since the one before.

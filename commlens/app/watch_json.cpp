@@ -61,6 +61,26 @@ ordered_json prediction_json(const LivePrediction& prediction) {
       {"deviations", std::move(rows)}};
 }
 
+/// As `compare --regression` has it, the earlier recording as A.
+ordered_json baseline_json(const LiveBaseline& baseline) {
+  ordered_json rows = ordered_json::array();
+  for (const LiveSlowdown& row : baseline.rows) {
+    rows.push_back({{"op", row.op},
+                    {"axis", row.axis.empty() ? ordered_json(nullptr) : ordered_json(row.axis)},
+                    {"phase", row.phase.empty() ? ordered_json(nullptr) : ordered_json(row.phase)},
+                    {"time_a_ns", row.before.count()},
+                    {"time_b_ns", row.now.count()},
+                    {"ratio", row.ratio()},
+                    {"p_adjusted", row.p_adjusted},
+                    {"slower", row.is_slower}});
+  }
+  return {{"a", baseline.source},
+          {"error", baseline.error.empty() ? ordered_json(nullptr) : ordered_json(baseline.error)},
+          {"tests", baseline.tests},
+          {"iteration_count", baseline.iterations},
+          {"rows", std::move(rows)}};
+}
+
 ordered_json lost_json(const JobView& view) {
   ordered_json rows = ordered_json::array();
   for (const auto& [reason, calls] : view.lost) {
@@ -95,6 +115,7 @@ std::string watch_json(const JobView& view, const WatchShow& show, bool is_prett
                        {"alerts", ordered_json::array()},
                        {"hang", nullptr},
                        {"prediction", nullptr},
+                       {"baseline", nullptr},
                        {"rows", rows_json(watched_ops(view))},
                        {"rank_rows", rows_json(watched_ranks(view, show))},
                        {"lost", lost_json(view)},
@@ -110,6 +131,9 @@ std::string watch_json(const JobView& view, const WatchShow& show, bool is_prett
   }
   if (view.prediction) {
     json["prediction"] = prediction_json(*view.prediction);
+  }
+  if (view.baseline) {
+    json["baseline"] = baseline_json(*view.baseline);
   }
   if (view.is_hung()) {
     json["hang"] = hang_json(hang_of(view));

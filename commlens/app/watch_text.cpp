@@ -90,6 +90,25 @@ std::string prediction_text(const JobView& view) {
   return text.empty() ? "\nnot compared with the prediction yet: no iteration is complete\n" : text;
 }
 
+/// How the times of the job and those of an earlier recording compare.
+std::string baseline_text(const JobView& view) {
+  if (!view.baseline) {
+    return "";
+  }
+  const LiveBaseline& baseline = *view.baseline;
+  if (!baseline.error.empty()) {
+    return fmt::format("\ntimes not compared with {}: {}\n", printable(baseline.source),
+                       printable(baseline.error));
+  }
+  const auto slower = std::count_if(baseline.rows.begin(), baseline.rows.end(),
+                                    [](const LiveSlowdown& row) { return row.is_slower; });
+  return baseline.tests == 0
+             ? fmt::format("\ntimes not compared with {} yet: too few iterations\n",
+                           printable(baseline.source))
+             : fmt::format("\ntimes compared with {}: {} of {} rows slower in the last {} iterations\n",
+                           printable(baseline.source), slower, baseline.rows.size(), baseline.iterations);
+}
+
 std::string ranks_text(const JobView& view, const WatchShow& show) {
   const Table table = watched_ranks(view, show);
   if (table.rows().size() <= show.most_rows) {
@@ -171,7 +190,7 @@ std::string watch_text(const JobView& view, const WatchShow& show) {
   if (!view.ops.empty()) {
     text += "\n" + watched_ops(view).text(show.style);
   }
-  text += prediction_text(view);
+  text += prediction_text(view) + baseline_text(view);
   const std::string lost = lost_text(view);
   return lost.empty() ? text : text + "\n" + lost;
 }

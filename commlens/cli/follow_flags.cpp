@@ -42,6 +42,9 @@ void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& mo
                   "A configuration, as compare takes one: an alert where the job does not send what it says")
       ->type_name("CONFIG");
   verb.add_option("--framework", flags.framework, "Whose rules predict it")->type_name("NAME[@VERSION]");
+  verb.add_option("--baseline", flags.baseline,
+                  "An earlier recording of this job: an alert where calls take longer than in it")
+      ->type_name("TRACE");
   flags.layout.declare(verb);
 }
 
@@ -50,6 +53,7 @@ Result<WatchRequest> watch_request_of(const FollowFlags& flags) {
   request.directory = flags.directory;
   request.until_end = flags.until_end;
   request.on_alert = flags.on_alert;
+  request.baseline = flags.baseline;
   return expected_of(flags)
       .and_then([&](std::optional<ExpectedJob> expected) {
         request.expected = std::move(expected);

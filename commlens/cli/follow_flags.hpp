@@ -17,6 +17,7 @@ struct FollowFlags {
   std::string on_alert;
   bool until_end = false;
   std::string predict;
+  std::string baseline;
   std::string framework;
   LayoutFlags layout;
 };

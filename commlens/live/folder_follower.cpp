@@ -351,13 +351,15 @@ std::optional<Trace> FolderFollower::latest_iteration(Iteration last) const {
   }
   Trace trace = state.job->tables;
   for (std::size_t row = 0; row < state.ranks.size(); ++row) {
-    std::optional<std::vector<CommEvent>> events = state.ranks[row]->iteration_calls().of(whole);
-    if (!events) {
+    std::optional<TimedCalls> calls = state.ranks[row]->iteration_calls().of(whole);
+    if (!calls) {
       return std::nullopt;
     }
     const Rank rank = state.job->ranks[row];
-    trace.streams.push_back(
-        {.ranks = {rank, rank}, .events = std::move(*events), .times = {}, .compute = {}});
+    trace.streams.push_back({.ranks = {rank, rank},
+                             .events = std::move(calls->events),
+                             .times = std::move(calls->times),
+                             .compute = {}});
   }
   return trace;
 }

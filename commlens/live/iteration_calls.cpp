@@ -13,17 +13,15 @@ IterationCalls::OfIteration& IterationCalls::begin(Iteration iteration) {
     return *place;
   }
   OfIteration& begun = *iterations_.insert(place, {.iteration = iteration, .calls = {}});
-  if (iterations_.size() <= k_most_iterations) {
-    return begun;
+  if (iterations_.size() > k_most_iterations) {  // an older one than `begun`: add() asks that first
+    iterations_.pop_front();
   }
-  iterations_.pop_front();
-  return *std::find_if(iterations_.begin(), iterations_.end(),
-                       [&](const OfIteration& known) { return known.iteration >= iteration; });
+  return begun;
 }
 
-void IterationCalls::add(std::uint64_t slot, const CommEvent& event) {
+void IterationCalls::add(std::uint64_t slot, const CommEvent& event, const std::optional<Times>& times) {
   if (event.iteration < 0) {
-    outside_.push_back({slot, event});
+    outside_.push_back({slot, event, times});
     if (outside_.size() > k_most_outside) {
       outside_.pop_front();
     }
@@ -41,7 +39,7 @@ void IterationCalls::add(std::uint64_t slot, const CommEvent& event) {
     iteration.is_whole = false;
   }
   if (iteration.is_whole) {
-    iteration.calls.push_back({slot, event});
+    iteration.calls.push_back({slot, event, times});
   }
 }
 
@@ -67,8 +65,12 @@ void IterationCalls::find(Iteration iteration, std::uint64_t slot, const Use& us
   }
 }
 
-void IterationCalls::replace(Iteration iteration, std::uint64_t slot, OpId op) {
-  find(iteration, slot, [op](auto& /*calls*/, auto call) { call->event.op = op; });
+void IterationCalls::finish(Iteration iteration, std::uint64_t slot, OpId op,
+                            const std::optional<Times>& times) {
+  find(iteration, slot, [&](auto& /*calls*/, auto call) {
+    call->event.op = op;
+    call->times = times;
+  });
 }
 
 void IterationCalls::withdraw(Iteration iteration, std::uint64_t slot) {
@@ -83,7 +85,7 @@ void IterationCalls::lose() {
   }
 }
 
-std::optional<std::vector<CommEvent>> IterationCalls::of(Iteration iteration) const {
+std::optional<TimedCalls> IterationCalls::of(Iteration iteration) const {
   const auto known = std::find_if(iterations_.begin(), iterations_.end(),
                                   [&](const OfIteration& each) { return each.iteration >= iteration; });
   const bool is_gone =
@@ -91,13 +93,19 @@ std::optional<std::vector<CommEvent>> IterationCalls::of(Iteration iteration) co
   if (is_gone || (known == iterations_.end() ? has_lost_ : !known->is_whole)) {
     return std::nullopt;
   }
-  std::vector<CommEvent> events;
+  TimedCalls found;
   if (known != iterations_.end() && known->iteration == iteration) {
     for (const Call& call : known->calls) {
-      events.push_back(call.event);
+      found.events.push_back(call.event);
+      if (call.times) {
+        found.times.push_back(*call.times);
+      }
     }
   }
-  return events;
+  if (found.times.size() < found.events.size()) {
+    found.times.clear();
+  }
+  return found;
 }
 
 std::vector<CommEvent> IterationCalls::outside() const {

@@ -9,20 +9,28 @@
 
 namespace commlens {
 
+/// Calls in issue order, with their times where all of them have some.
+struct TimedCalls {
+  std::vector<CommEvent> events;
+  std::vector<Times> times;
+};
+
 /// The calls of the latest iterations of one rank, by the marks of its program, in issue order; of a program
 /// that marks none, its latest calls. A call is named by its slot: its place among all calls of the rank.
 class IterationCalls {
  public:
-  void add(std::uint64_t slot, const CommEvent& event);
-  /// A call turned out to be another one, or none: it failed or was cancelled.
-  void replace(Iteration iteration, std::uint64_t slot, OpId op);
+  /// `times`: of a call that is over, where they are known.
+  void add(std::uint64_t slot, const CommEvent& event, const std::optional<Times>& times);
+  /// A call is over, and perhaps turned out to be another one.
+  void finish(Iteration iteration, std::uint64_t slot, OpId op, const std::optional<Times>& times);
+  /// … to be none: it failed or was cancelled.
   void withdraw(Iteration iteration, std::uint64_t slot);
   /// Calls after the latest one are not known: of its iteration, of the next one that is, or between them.
   void lose();
 
   /// The calls of an iteration, none where it has none; absent where some are not known, there are more than
   /// k_most_calls, or it is too long ago.
-  std::optional<std::vector<CommEvent>> of(Iteration iteration) const;
+  std::optional<TimedCalls> of(Iteration iteration) const;
 
   /// The latest calls outside of iterations, k_most_outside at most, all after the last one that is not
   /// known.
@@ -37,6 +45,7 @@ class IterationCalls {
   struct Call {
     std::uint64_t slot = 0;
     CommEvent event;
+    std::optional<Times> times;
   };
   struct OfIteration {
     Iteration iteration = k_unknown_iteration;

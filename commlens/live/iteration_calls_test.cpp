@@ -9,9 +9,9 @@ CommEvent event(std::uint32_t op, Iteration iteration) { return {.op = OpId{op},
 
 /// The ops of an iteration; 99 where it is not known.
 std::vector<std::uint32_t> ops(const IterationCalls& calls, Iteration iteration) {
-  const auto events = calls.of(iteration);
+  const auto known = calls.of(iteration);
   std::vector<std::uint32_t> found;
-  for (const CommEvent& each : events.value_or(std::vector{event(99, iteration)})) {
+  for (const CommEvent& each : known ? known->events : std::vector{event(99, iteration)}) {
     found.push_back(static_cast<std::uint32_t>(each.op));
   }
   return found;
@@ -21,25 +21,37 @@ using Ops = std::vector<std::uint32_t>;
 
 TEST(IterationCalls, AreThoseOfTheLatestFour) {
   IterationCalls calls;
-  calls.add(0, event(9, -1));  // before the first
+  calls.add(0, event(9, -1), {});  // before the first
   for (std::uint32_t slot = 1; slot <= 6; ++slot) {
-    calls.add(slot, event(slot, static_cast<Iteration>(slot)));
+    calls.add(slot, event(slot, static_cast<Iteration>(slot)), {});
   }
   EXPECT_EQ(ops(calls, 2), Ops{99});
   EXPECT_EQ(ops(calls, 3), Ops{3});
   EXPECT_EQ(ops(calls, 6), Ops{6});
   EXPECT_EQ(ops(calls, 7), Ops{});
-  calls.add(7, event(7, 2));  // too late
+  calls.add(7, event(7, 2), {});  // too late
   EXPECT_EQ(ops(calls, 2), Ops{99});
   EXPECT_EQ(ops(calls, 3), Ops{3});
 }
 
+TEST(IterationCalls, HaveTimesWhereAllOfThemDo) {
+  using std::chrono::nanoseconds;
+  const Times first{nanoseconds(1), nanoseconds(2), nanoseconds(9)};
+  const Times second{nanoseconds(3), nanoseconds(4), nanoseconds(7)};
+  IterationCalls calls;
+  calls.add(0, event(0, 1), first);
+  calls.add(1, event(1, 1), {});
+  EXPECT_TRUE(calls.of(1)->times.empty());
+  calls.finish(1, 1, OpId{1}, second);
+  EXPECT_EQ(calls.of(1)->times, (std::vector{first, second}));
+}
+
 TEST(IterationCalls, OfTwoThreadsStayApart) {
   IterationCalls calls;
-  calls.add(0, event(0, 1));
-  calls.add(1, event(1, 2));
-  calls.add(2, event(2, 1));
-  calls.add(3, event(3, 2));
+  calls.add(0, event(0, 1), {});
+  calls.add(1, event(1, 2), {});
+  calls.add(2, event(2, 1), {});
+  calls.add(3, event(3, 2), {});
   EXPECT_EQ(ops(calls, 1), (Ops{0, 2}));
   EXPECT_EQ(ops(calls, 2), (Ops{1, 3}));
   EXPECT_EQ(ops(calls, 0), Ops{});
@@ -47,26 +59,26 @@ TEST(IterationCalls, OfTwoThreadsStayApart) {
 
 TEST(IterationCalls, MayTurnOutToBeOthersOrNone) {
   IterationCalls calls;
-  calls.add(4, event(0, 1));
-  calls.add(6, event(1, 1));
-  calls.add(9, event(2, 1));
-  calls.replace(1, 6, OpId{7});
+  calls.add(4, event(0, 1), {});
+  calls.add(6, event(1, 1), {});
+  calls.add(9, event(2, 1), {});
+  calls.finish(1, 6, OpId{7}, {});
   calls.withdraw(1, 4);
-  calls.replace(1, 5, OpId{8});  // there is none
-  calls.withdraw(3, 9);          // of another iteration
+  calls.finish(1, 5, OpId{8}, {});  // there is none
+  calls.withdraw(3, 9);             // of another iteration
   EXPECT_EQ(ops(calls, 1), (Ops{7, 2}));
 }
 
 TEST(IterationCalls, AreNotWholeWhereSomeWereLost) {
   IterationCalls calls;
-  calls.add(0, event(0, 1));
-  calls.add(1, event(1, 2));
+  calls.add(0, event(0, 1), {});
+  calls.add(1, event(1, 2), {});
   calls.lose();  // of iteration 2, 3, 4 or 5
   EXPECT_EQ(ops(calls, 1), Ops{0});
   EXPECT_EQ(ops(calls, 2), Ops{99});
   EXPECT_EQ(ops(calls, 5), Ops{99});
-  calls.add(3, event(3, 5));
-  calls.add(4, event(4, 6));
+  calls.add(3, event(3, 5), {});
+  calls.add(4, event(4, 6), {});
   EXPECT_EQ(ops(calls, 2), Ops{99});
   EXPECT_EQ(ops(calls, 4), Ops{99});
   EXPECT_EQ(ops(calls, 5), Ops{99});
@@ -83,30 +95,30 @@ TEST(IterationCalls, OfAProgramThatMarksNoneAreItsLatest) {
     return found;
   };
   for (std::uint32_t slot = 0; slot < 4; ++slot) {
-    calls.add(slot, event(slot, -1));
+    calls.add(slot, event(slot, -1), {});
   }
-  calls.replace(-1, 2, OpId{7});
+  calls.finish(-1, 2, OpId{7}, {});
   calls.withdraw(-1, 1);
   EXPECT_EQ(outside(), (Ops{0, 7, 3}));
   calls.lose();
-  calls.add(5, event(5, -1));
+  calls.add(5, event(5, -1), {});
   EXPECT_EQ(outside(), Ops{5});
   for (std::uint32_t slot = 6; slot <= IterationCalls::k_most_outside + 5; ++slot) {
-    calls.add(slot, event(slot, -1));
+    calls.add(slot, event(slot, -1), {});
   }
   EXPECT_EQ(outside().size(), IterationCalls::k_most_outside);
   EXPECT_EQ(outside().front(), 6U);
-  calls.add(99'999, event(1, 0));  // it marks some
+  calls.add(99'999, event(1, 0), {});  // it marks some
   EXPECT_EQ(outside(), Ops{});
 }
 
 TEST(IterationCalls, AreNotKeptWhereThereAreTooMany) {
   IterationCalls calls;
   for (std::uint32_t slot = 0; slot < IterationCalls::k_most_calls; ++slot) {
-    calls.add(slot, event(1, 1));
+    calls.add(slot, event(1, 1), {});
   }
-  EXPECT_EQ(calls.of(1).value().size(), IterationCalls::k_most_calls);
-  calls.add(IterationCalls::k_most_calls, event(1, 1));
+  EXPECT_EQ(calls.of(1).value().events.size(), IterationCalls::k_most_calls);
+  calls.add(IterationCalls::k_most_calls, event(1, 1), {});
   EXPECT_EQ(ops(calls, 1), Ops{99});
 }
 

@@ -116,7 +116,8 @@ struct LiveAlert {
 };
 constexpr std::string_view k_alert_hang = "hang";
 constexpr std::string_view k_alert_volume = "volume";  // it sends other messages than predicted
-constexpr std::string_view k_alert_kinds[] = {k_alert_hang, k_alert_volume};
+constexpr std::string_view k_alert_slower = "slower";  // its calls take longer than in an earlier recording
+constexpr std::string_view k_alert_kinds[] = {k_alert_hang, k_alert_volume, k_alert_slower};
 
 /// Message bytes of an iteration along an axis by an op, predicted and recorded, of all ranks.
 struct LiveDeviation {
@@ -138,6 +139,27 @@ struct LivePrediction {
   std::int64_t extra = 0;
   std::vector<LiveDeviation> deviations;  // of the last one, most different bytes first
   std::int64_t in_a_row = 0;              // the latest ones that differ alike
+};
+
+/// Calls of one op along an axis in a phase, in an earlier recording and now: medians over iterations.
+struct LiveSlowdown {
+  std::string op;  // "step" for whole iterations; of kind `other` the function
+  std::string axis;
+  std::string phase;
+  std::chrono::nanoseconds before{};  // above 0
+  std::chrono::nanoseconds now{};
+  double p_adjusted = 1;
+  bool is_slower = false;
+  double ratio() const { return static_cast<double>(now.count()) / static_cast<double>(before.count()); }
+};
+
+/// How long the calls of a job take beside those of an earlier recording.
+struct LiveBaseline {
+  std::string source;              // the earlier recording
+  std::string error;               // why nothing is compared now; empty: all is well
+  std::int64_t tests = 0;          // made so far
+  std::int64_t iterations = 0;     // that the last test is of
+  std::vector<LiveSlowdown> rows;  // of the last test: those that take most time first
 };
 
 /// Who waits for whom now, whether for long or not.
@@ -186,6 +208,7 @@ struct JobView {
   std::chrono::nanoseconds window{};  // length of the sliding window, up to k_live_window
   LiveSteps steps;
   LiveHang hang;
+  std::optional<LiveBaseline> baseline;      // where one was asked for
   std::optional<LivePrediction> prediction;  // where one was asked for
   std::vector<LiveAlert> alerts;             // that hold now
   std::int64_t alerts_fired = 0;             // since the follower began

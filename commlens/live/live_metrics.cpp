@@ -288,6 +288,18 @@ void add_prediction(Families& families, const JobView& view) {
   }
 }
 
+void add_baseline(Families& families, const JobView& view) {
+  if (!view.baseline) {
+    return;
+  }
+  for (const LiveSlowdown& row : view.baseline->rows) {
+    families.gauge("commlens_time_ratio",
+                   "Time of calls (op step: of iterations) over that in the earlier recording, medians over "
+                   "iterations.",
+                   {{"op", row.op}, {"axis", row.axis}, {"phase", row.phase}}, row.ratio());
+  }
+}
+
 void add_steps(Families& families, const JobView& view) {
   if (view.steps.iteration < 0) {  // the program marks none, or has not begun the first
     return;
@@ -335,6 +347,7 @@ std::vector<MetricFamily> live_metrics(const JobView& view, MetricsLevel level, 
   add_latest_ranks(families, view);
   add_alerts(families, view);
   add_prediction(families, view);
+  add_baseline(families, view);
   add_steps(families, view);
   add_watcher(families, view, version);
   families.gauge("commlens_labels_capped", "Rows that share the label other, since there are too many.", {},

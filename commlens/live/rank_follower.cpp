@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::string_view k_missing_at_end = "record missing at the end of a stream";
 
+std::optional<Times> known_times(const StreamRecord& record) {
+  const bool is_timed = record.started_ns != k_no_time && record.duration_ns >= 0;
+  return is_timed ? std::optional(times_of(record)) : std::nullopt;
+}
+
 }  // namespace
 
 RankFollower::RankFollower(FollowedJob& job, std::size_t row, StreamEntry entry)
@@ -173,7 +178,7 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
     return;
   }
   if (job_->keeps_iterations && call.state != CallState::failed) {
-    iteration_calls_.add(slot, {facts.op, record.iteration, record.micro_batch});
+    iteration_calls_.add(slot, {facts.op, record.iteration, record.micro_batch}, known_times(record));
   }
   const std::int64_t number = numbers_.enter(facts.place);
   if (call.state == CallState::under_way) {
@@ -244,7 +249,7 @@ bool RankFollower::update(LiveNumbers::Open& call, const StreamRecord& record, s
   }
   const StatedCall now_it_is = stated_call(facts->op, record);
   if (now_it_is.state == CallState::finished) {
-    iteration_calls_.replace(record.iteration, call.slot, facts->op);
+    iteration_calls_.finish(record.iteration, call.slot, facts->op, known_times(record));
   } else {
     iteration_calls_.withdraw(record.iteration, call.slot);
   }

@@ -340,6 +340,18 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
     write({"hang", dump("nccl_trace_rank_0", 8), dump("nccl_trace_rank_1", 9)});
   }
 
+  /// Two iterations of a rank.
+  std::string earlier_recording() {
+    const std::string trace = directory_.path("earlier");
+    create_recording(trace, {.producer = "test", .description = {}, .framework = {}, .ranks = 1});
+    Recorder recorder(trace, Rank{0});
+    for (const Iteration iteration : {0, 1}) {
+      recorder.set_iteration(iteration);
+      recorder.finish(recorder.begin({.group = recorder.group({Rank{0}}, Axis::dp), .tag = {}}));
+    }
+    return trace;
+  }
+
   /// Two ranks of this process, one of which waits for the other: an alert, then the end.
   void write_watch() {
     const std::string trace = directory_.path("watched");
@@ -359,9 +371,10 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
         recorder.begin(call);
       }
     }
-    RunningProgram watch({commlens_binary(), "watch", trace, "--json", "--until-end", "--interval", "100ms",
-                          "--hang-after", "0", "--predict", "19M", "--framework", "commlens"},
-                         {});
+    RunningProgram watch(
+        {commlens_binary(), "watch", trace, "--json", "--until-end", "--interval", "100ms", "--hang-after",
+         "0", "--predict", "19M", "--framework", "commlens", "--baseline", earlier_recording()},
+        {});
     watch.read_lines(4);  // two ranks that joined, the alert, the state
     recorders.clear();
     const Answer answer = watch.wait();
