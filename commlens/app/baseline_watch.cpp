@@ -56,6 +56,7 @@ void BaselineWatch::forget(std::int64_t generation) {
   collected_ = {};
   iterations_ = 0;
   last_ = -1;
+  added_at_.reset();
   alert_.reset();
 }
 
@@ -120,8 +121,10 @@ void BaselineWatch::look(JobView& view, const FolderFollower& follower, const Po
   if (generation_ != view.generation) {
     forget(view.generation);
   }
-  std::optional<Trace> latest = follower.latest_iteration(last_);
+  const bool is_due = !added_at_ || time.steady - *added_at_ >= k_apart;
+  std::optional<Trace> latest = is_due ? follower.latest_iteration(last_) : std::nullopt;
   if (latest && !latest->iterations().empty()) {
+    added_at_ = time.steady;
     add(std::move(*latest));
     if (iterations_ > k_iterations) {
       test(time);

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,8 +13,8 @@
 
 namespace commlens {
 
-/// Compares how long the calls of a job take, while it runs, with an earlier recording of it: each
-/// k_iterations whole iterations by regression() (Mann-Whitney over iterations, Holm over rows). Rows that
+/// Compares how long the calls of a job take, while it runs, with an earlier recording of it: each k_iterations whole
+/// iterations, k_apart from each other, by regression() (Mann-Whitney over iterations, Holm over rows). Rows that
 /// are slower by more than a tenth, significantly, are an alert (k_alert_slower) until a test finds none.
 class BaselineWatch {
  public:
@@ -24,6 +25,8 @@ class BaselineWatch {
   void look(JobView& view, const FolderFollower& follower, const PollTime& time);
 
   static constexpr std::int64_t k_iterations = 12;
+  /// From one iteration that is compared to the next: those of one moment find the machine in one state.
+  static constexpr std::chrono::seconds k_apart{1};
 
  private:
   BaselineWatch(std::string source, Trace baseline)
@@ -43,6 +46,7 @@ class BaselineWatch {
   Trace collected_;  // iterations since the last test, one before them included
   std::int64_t iterations_ = 0;
   Iteration last_ = -1;
+  std::optional<std::chrono::nanoseconds> added_at_;
   std::optional<LiveAlert> alert_;
   std::int64_t fired_ = 0;
 };

@@ -70,8 +70,7 @@ void LateRanks::mark() {
       group.comparison.parts().give_up();
     }
     const std::int64_t blocks = group.comparison.work().blocks;
-    const std::int64_t marked = group.marks.empty() ? 0 : group.marks.back().blocks;
-    if (group.marks.empty() || blocks - marked >= k_blocks / 2) {
+    if (blocks - group.marks.back().blocks >= k_blocks / 2) {
       Mark& mark = group.marks.emplace_back();
       mark.blocks = blocks;
       for (const BlockComparison::Member& member : group.comparison.members()) {
@@ -90,9 +89,7 @@ std::optional<double> LateRanks::score(std::size_t rank) const {
   std::tuple<bool, std::size_t, double> best;
   for (const Strand& strand : ranks_[rank].strands) {
     const Group& group = *strand.group;
-    const Mark before = group.marks.empty()
-                            ? Mark{0, std::vector<std::int64_t>(group.comparison.members().size())}
-                            : group.marks.front();
+    const Mark& before = group.marks.front();
     const std::int64_t blocks = group.comparison.work().blocks - before.blocks;
     if (blocks <= 0) {
       continue;

@@ -45,9 +45,10 @@ class LateRanks {
   };
   struct Group {
     Group(GroupWork work, std::size_t members)
-        : comparison(std::move(work), std::vector<std::int64_t*>(members)) {}
+        : comparison(std::move(work), std::vector<std::int64_t*>(members)),
+          marks{Mark{0, std::vector<std::int64_t>(members)}} {}
     BlockComparison comparison;
-    std::deque<Mark> marks;
+    std::deque<Mark> marks;  // never empty; the first is what the latest blocks come after
   };
   struct Strand {
     Group* group = nullptr;

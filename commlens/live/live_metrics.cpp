@@ -46,7 +46,7 @@ class Families {
 
   void add(const char* name, MetricType type, const char* unit, const char* help, MetricLabels labels,
            double value) {
-    family(name, type, unit, help).samples.push_back({with_job(std::move(labels)), value, {}, 0, {}});
+    family(name, type, unit, help).samples.push_back({with_job(std::move(labels)), value, {}, 0});
   }
   void counter(const char* name, const char* help, MetricLabels labels, double value, const char* unit = "") {
     add(name, MetricType::counter, unit, help, std::move(labels), value);
@@ -153,7 +153,7 @@ void add_durations(Families& families, const JobView& view, std::int64_t& capped
   family.bounds = bounds;
   for (const auto& [key, row] : rows) {
     MetricSample sample{
-        families.with_job({{"op", key.first}, {"axis", key.second}}), seconds(row.second), {}, 0, {}};
+        families.with_job({{"op", key.first}, {"axis", key.second}}), seconds(row.second), {}, 0};
     for (const double bound : bounds) {
       const std::chrono::nanoseconds limit(std::llround(bound * 1e9));
       sample.counts.push_back(static_cast<std::int64_t>(row.first.not_above(limit)));

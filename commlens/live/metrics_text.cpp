@@ -76,25 +76,12 @@ void append_line(std::string& out, std::string_view name, const MetricLabels& la
   out += ' ' + value + '\n';
 }
 
-void append_histogram(std::string& out, const MetricFamily& family, const MetricSample& sample,
-                      MetricsFormat format) {
-  const auto has_exemplar = [&](std::size_t place) {
-    const double value = sample.exemplar ? sample.exemplar->value : 0;
-    return format == MetricsFormat::openmetrics && sample.exemplar &&
-           (place == family.bounds.size() || value <= family.bounds[place]) &&
-           (place == 0 || value > family.bounds[place - 1]);
-  };
+void append_histogram(std::string& out, const MetricFamily& family, const MetricSample& sample) {
   for (std::size_t place = 0; place <= family.bounds.size(); ++place) {
     const bool is_last = place == family.bounds.size();
     out += family.name + "_bucket";
     append_labels(out, sample.labels, is_last ? "+Inf" : bound_text(family.bounds[place]));
-    out += fmt::format(" {}", is_last ? sample.count : sample.counts[place]);
-    if (has_exemplar(place)) {
-      out += " # ";
-      append_labels(out, sample.exemplar->labels);
-      out += ' ' + number_text(sample.exemplar->value);
-    }
-    out += '\n';
+    out += fmt::format(" {}\n", is_last ? sample.count : sample.counts[place]);
   }
   append_line(out, family.name + "_sum", sample.labels, number_text(sample.value));
   append_line(out, family.name + "_count", sample.labels, fmt::format("{}", sample.count));
@@ -131,7 +118,7 @@ void append_family(std::string& out, const MetricFamily& family, MetricsFormat f
   out += fmt::format("# HELP {} {}\n", name, escaped(family.help, format == MetricsFormat::openmetrics));
   for (const MetricSample& sample : family.samples) {
     if (family.type == MetricType::histogram) {
-      append_histogram(out, family, sample, format);
+      append_histogram(out, family, sample);
     } else {
       append_line(out, line_name(family), sample.labels, number_text(sample.value));
     }

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,19 +8,12 @@ namespace commlens {
 
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;  // name and value; any bytes as value
 
-/// The call behind a bucket of a histogram: which rank's, which number, how long it took.
-struct Exemplar {
-  MetricLabels labels;
-  double value = 0;
-};
-
 /// One line of counts or one gauge; of a histogram the buckets, cumulative, without that of +Inf.
 struct MetricSample {
   MetricLabels labels;
   double value = 0;                  // of a histogram the sum
   std::vector<std::int64_t> counts;  // of a histogram: values <= its bounds
   std::int64_t count = 0;            // of a histogram: all values
-  std::optional<Exemplar> exemplar;  // of a histogram; at the first bucket that holds its value
 };
 
 enum class MetricType : std::uint8_t { counter, gauge, histogram, info };
@@ -38,9 +30,9 @@ struct MetricFamily {
 
 enum class MetricsFormat : std::uint8_t { prometheus, openmetrics };
 
-/// The families in the order given: Prometheus' text format 0.0.4, or OpenMetrics 1.0 with exemplars and the
-/// last line `# EOF`. Families without samples are left out. Sources: Prometheus documentation, "Exposition
-/// formats"; OpenMetrics 1.0.0, "Text format".
+/// The families in the order given: Prometheus' text format 0.0.4, or OpenMetrics 1.0 with the last line `#
+/// EOF`. Families without samples are left out. Sources: Prometheus documentation, "Exposition formats";
+/// OpenMetrics 1.0.0, "Text format".
 std::string metrics_text(const std::vector<MetricFamily>& families, MetricsFormat format);
 
 /// What a client that accepts `accept` gets: OpenMetrics where the header names it.
