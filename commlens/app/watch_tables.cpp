@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "commlens/report/vocabulary.hpp"
 
 namespace commlens {
@@ -55,6 +57,14 @@ double order_of(const LiveRank& rank, const std::string& sort) {
     return -static_cast<double>(rank.recent.message.value);
   }
   return sort == "late" ? -rank.late_score.value_or(-1) : 0;
+}
+
+Cell state_cell(const JobView& view, const LiveRank& rank) {
+  const std::string_view state = name_of(rank.state);
+  const bool is_culprit = std::any_of(view.alerts.begin(), view.alerts.end(), [&](const LiveAlert& alert) {
+    return std::find(alert.culprits.begin(), alert.culprits.end(), rank.rank) != alert.culprits.end();
+  });
+  return is_culprit ? Cell(state).shown(fmt::format("{}, culprit", state)) : Cell(state);
 }
 
 }  // namespace
@@ -111,7 +121,7 @@ Table watched_ranks(const JobView& view, const WatchShow& show) {
     };
     const bool is_marked = rank->iteration != k_unknown_iteration;
     const bool is_numbered = rank->call && rank->call->number > 0;
-    table.add({rank->rank, name_of(rank->state), in_call(&LiveCall::op),
+    table.add({rank->rank, state_cell(view, *rank), in_call(&LiveCall::op),
                is_numbered ? in_call(&LiveCall::number) : std::nullopt, in_call(&LiveCall::open_for),
                bytes_per_second(rank->recent.message, view.window), rank->late_score, rank->sums.calls,
                is_marked ? std::optional(rank->iteration) : std::nullopt, rank->between_calls, rank->in_calls,

@@ -111,6 +111,10 @@ std::string baseline_text(const JobView& view) {
 
 std::string ranks_text(const JobView& view, const WatchShow& show) {
   const Table table = watched_ranks(view, show);
+  if (show.rank && table.rows().empty()) {
+    return fmt::format("rank {} is not in this recording, whose ranks are {} to {}\n", show.rank->value,
+                       view.ranks.front().rank.value, view.ranks.back().rank.value);
+  }
   if (table.rows().size() <= show.most_rows) {
     return table.text(show.style);
   }

@@ -267,6 +267,21 @@ TEST(WatchTables, SortRanksAndShowOne) {
   EXPECT_EQ(state.at("rank_rows")[0].at("message_bytes_per_s_per_rank"), 500.0);  // 1000 in 2 s
 }
 
+TEST(WatchTables, MarkTheCulpritForPeople) {
+  JobView view = view_of_ranks();
+  view.alerts.push_back({.id = "hang-1", .kind = "volume", .text = "too much", .culprits = {Rank{1}}});
+  const std::string text = watch_text(view, {});
+  EXPECT_NE(text.find("1  computing, culprit"), std::string::npos) << text;
+  EXPECT_EQ(text.find("2  computing, culprit"), std::string::npos) << text;
+  EXPECT_NE(text.find("ALERT too much"), std::string::npos) << text;
+  EXPECT_EQ(json::parse(watch_json(view, {}, false)).at("rank_rows")[1].at("state"), "computing");
+}
+
+TEST(WatchTables, SayThatThereIsNoSuchRank) {
+  const std::string text = watch_text(view_of_ranks(), {.rank = Rank{3}, .sort = "rank", .style = {}});
+  EXPECT_NE(text.find("rank 3 is not in this recording, whose ranks are 0 to 2"), std::string::npos) << text;
+}
+
 TEST(DurationFlag, TakesUnits) {
   const auto milliseconds = [](const std::string& text) {
     const auto duration = duration_from(text, "--x");
