@@ -36,6 +36,7 @@ void DurationHistogram::merge(const DurationHistogram& other) {
   for (std::size_t which = 0; which < k_classes; ++which) {
     counts_[which] += other.counts_[which];
   }
+  longest_ = std::max(longest_, other.longest_);
 }
 
 std::uint64_t DurationHistogram::total() const {
@@ -65,7 +66,8 @@ std::optional<std::chrono::nanoseconds> DurationHistogram::quantile(double share
   while (which + 1 < k_classes - 1 && sum + counts_[which] < wanted) {
     sum += counts_[which++];
   }
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::llround(upper_bound_ns(which))));
+  const std::chrono::nanoseconds bound(static_cast<std::int64_t>(std::llround(upper_bound_ns(which))));
+  return std::min(bound, longest_);
 }
 
 }  // namespace commlens

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -14,14 +15,18 @@ class DurationHistogram {
   static constexpr std::size_t k_per_octave = 8;
   static constexpr std::size_t k_classes = 40 * k_per_octave + 2;
 
-  void add(std::chrono::nanoseconds duration) { ++counts_[class_of(duration.count())]; }
+  void add(std::chrono::nanoseconds duration) {
+    ++counts_[class_of(duration.count())];
+    longest_ = std::max(longest_, duration);
+  }
   void merge(const DurationHistogram& other);
 
   std::uint64_t count(std::size_t which) const { return counts_[which]; }
   std::uint64_t total() const;
   /// Calls that took no longer than `limit`, as far as the classes tell: those of the classes that end there.
   std::uint64_t not_above(std::chrono::nanoseconds limit) const;
-  /// The upper bound of the class that holds this share of the calls, 0 < `share` <= 1; nothing when empty.
+  /// The upper bound of the class that holds this share of the calls, 0 < `share` <= 1, or the longest call if
+  /// that is shorter; nothing when empty.
   std::optional<std::chrono::nanoseconds> quantile(double share) const;
 
   /// In nanoseconds, not included.
@@ -30,6 +35,7 @@ class DurationHistogram {
 
  private:
   std::array<std::uint64_t, k_classes> counts_{};
+  std::chrono::nanoseconds longest_{};
 };
 
 }  // namespace commlens

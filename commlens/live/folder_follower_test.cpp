@@ -404,5 +404,15 @@ TEST(DurationHistogramOf, QuantilesAreWithinNinePercent) {
   EXPECT_FALSE(DurationHistogram().quantile(0.5).has_value());
 }
 
+TEST(DurationHistogramOf, NoQuantileIsLongerThanTheLongestCall) {
+  DurationHistogram histogram;
+  histogram.add(std::chrono::nanoseconds(1025));  // of the class that ends at 1117 ns
+  EXPECT_EQ(histogram.quantile(0.99), std::chrono::nanoseconds(1025));
+  DurationHistogram both;
+  both.add(std::chrono::nanoseconds(1));
+  both.merge(histogram);
+  EXPECT_EQ(both.quantile(1), std::chrono::nanoseconds(1025));
+}
+
 }  // namespace
 }  // namespace commlens
