@@ -15,7 +15,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from served_job import ROOT, ServedJob, Workplace, fetched, free_port, skip, until, why_no_job
+from served_job import ROOT, ServedJob, Workplace, fetched, free_port, skip, until, why_no_modules
 
 UNPACKED = Path(os.environ.get("COMMLENS_UNPACKED", ROOT / "build/unpacked"))
 # Where Debian's Alertmanager looks for its templates, whatever its options say.
@@ -235,7 +235,7 @@ def monitored(place, well_for):
 
 
 def main():
-    why = why_no_job()
+    why = why_no_modules("live", "engine", "mpi-openmpi")
     for name in ("prometheus", "prometheus-alertmanager"):
         if not program(name):
             why = f"no {name} on the PATH nor in build/unpacked (./test unpacks it)"

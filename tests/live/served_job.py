@@ -15,7 +15,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMLENS = os.environ.get("COMMLENS_BINARY", str(ROOT / "build/release/commlens"))
-NEEDED_MODULES = ("live", "engine", "mpi-openmpi")
 
 
 def skip(why):
@@ -23,14 +22,12 @@ def skip(why):
     sys.exit(77)
 
 
-def why_no_job():
-    """Why the job cannot run here; empty: it can."""
+def why_no_modules(*names):
+    """Why a job over Open MPI with these modules cannot run here; empty: it can."""
     if not shutil.which("mpirun.openmpi"):
         return "no Open MPI (mpirun.openmpi) on the PATH"
-    for name in NEEDED_MODULES:
-        if not (Path(COMMLENS).parent / f"libcommlens-{name}.so").exists():
-            return f"libcommlens-{name}.so was not built"
-    return ""
+    missing = [name for name in names if not (Path(COMMLENS).parent / f"libcommlens-{name}.so").exists()]
+    return f"libcommlens-{missing[0]}.so was not built" if missing else ""
 
 
 def free_port():
