@@ -58,6 +58,19 @@ class Receiver(BaseHTTPRequestHandler):
         pass
 
 
+class Webhook(BaseHTTPRequestHandler):
+    """What `serve --webhook` posts to."""
+    events = []
+
+    def do_POST(self):
+        self.events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
 def listening(handler):
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
@@ -209,11 +222,17 @@ def check_hang(job, prometheus):
     time.sleep(3)  # for the panels
     job.signal_rank(1, signal.SIGCONT)
     until(lambda: told("resolved"), "that the hang is over")
+    posted = until(lambda: [event for event in Webhook.events if event["alert"]["culprit_ranks"] == [1]][1:], "the webhook's recovery")
+    first = Webhook.events[Webhook.events.index(posted[0]) - 1]
+    assert (first["event"], posted[0]["event"], first["alert"]["id"]) == ("alert", "recovered", posted[0]["alert"]["id"]), Webhook.events
 
 
 def monitored(place, well_for):
     job = ServedJob(place)
-    job.serve()
+    url = place.path / "webhook"
+    url.touch(mode=0o600)
+    url.write_text(f"http://127.0.0.1:{listening(Webhook)}/")
+    job.serve("--webhook", str(url))
     TextOnly.server_address = job.address
     prometheus = Prometheus(place, {"openmetrics": f"127.0.0.1:{job.port}", "text": f"127.0.0.1:{listening(TextOnly)}"},
                             listening(Receiver))
