@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -41,7 +43,6 @@ struct Connection {
   bool is_stream = false;
   Clock::time_point due;
   std::int64_t bytes = 0;
-  std::int64_t lines = 0;
   std::int64_t events = 0;  // heard, of a stream
   std::string head;         // of a scrape, until its length is known
   std::int64_t wanted = -1;
@@ -109,7 +110,7 @@ class Clients {
   }
 
   void print_streams() {
-    std::int64_t fewest = INT64_MAX;
+    std::int64_t fewest = open_.empty() ? 0 : INT64_MAX;
     std::int64_t bytes = 0;
     for (const auto& [file, connection] : open_) {
       fewest = std::min(fewest, connection.events);
@@ -156,9 +157,12 @@ class Clients {
     const std::string_view text(buffer_.data(), static_cast<std::size_t>(count));
     connection.bytes += count;
     if (connection.is_stream) {
-      constexpr std::ptrdiff_t lines_of_event = 4;
-      connection.lines += std::count(text.begin(), text.end(), '\n');
-      connection.events = connection.lines / lines_of_event;
+      constexpr std::string_view begin = "event: ";
+      for (const char* at = text.data(); at != nullptr;) {
+        at = static_cast<const char*>(memmem(at, text.data() + text.size() - at, begin.data(), begin.size()));
+        connection.events += at == nullptr ? 0 : 1;
+        at = at == nullptr ? at : at + 1;
+      }
     } else {
       hear_scrape(file, connection, text);
     }
@@ -209,6 +213,19 @@ class Clients {
   std::vector<char> buffer_ = std::vector<char>(1 << 18);
 };
 
+/// How long the threads of a process have been ready and had no processor.
+double waited_s(const char* process) {
+  double waited_ns = 0;
+  for (const auto& thread : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process))) {
+    double ran = 0;
+    double waited = 0;
+    std::ifstream(thread.path() / "schedstat") >> ran >> waited;
+    waited_ns += waited;
+  }
+  constexpr double billion = 1e9;
+  return waited_ns / billion;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -218,6 +235,7 @@ int main(int count, char** arguments) {
     return 2;
   }
   const auto number = [&](int place) { return parse_integer(arguments[place]).value_or(0); };
+  const double waited = count > fewest ? waited_s(arguments[fewest]) : 0;
   Clients streams({number(1), number(2), 0, number(4)});
   Clients scrapes({number(1), 0, number(3), number(4)});
   std::thread listening([&] { streams.run(); });
@@ -226,6 +244,7 @@ int main(int count, char** arguments) {
   scrapes.print_scrapes();
   streams.print_streams();
   if (count > fewest) {
+    fmt::print("the server waited for a processor: {:.2f} s\n", waited_s(arguments[fewest]) - waited);
     std::ifstream status(fmt::format("/proc/{}/status", arguments[fewest]));
     for (std::string line; std::getline(status, line);) {
       if (line.rfind("VmRSS", 0) == 0 || line.rfind("VmHWM", 0) == 0) {

@@ -42,15 +42,15 @@ void AlertPosts::settle(const std::function<bool()>& is_stopped) {
   }
   warn();
   if (const std::size_t left = webhook_.state().waiting; left > 0) {
-    warnings_.warn(fmt::format("the webhook was not told of {} alerts and recoveries", left));
+    warnings_.warn(fmt::format("messages that did not arrive at the webhook in time: {}", left));
   }
 }
 
 void AlertPosts::warn() {
   const Webhook::State state = webhook_.state();
   if (state.dropped > warned_dropped_) {
-    warnings_.warn(fmt::format("{} alerts and recoveries did not arrive at the webhook{}{}", state.dropped,
-                               state.last_failure.empty() ? "" : ": ", state.last_failure));
+    warnings_.warn(fmt::format("messages that did not arrive at the webhook: {}{}{}", state.dropped,
+                               state.last_failure.empty() ? "" : "; ", state.last_failure));
   } else if (!state.last_failure.empty() && state.last_failure != warned_failure_) {
     warnings_.warn(
         fmt::format("the webhook does not answer well: {}; it is tried again", state.last_failure));

@@ -101,7 +101,7 @@ def check_redirect(place):
     case = Case(place, "redirect", receiver.port)
     assert case.start("--until-end").wait(60) == 1, case.said()
     assert [path for path, _, _ in receiver.posts] == ["/hook-k3y"], receiver.posts
-    assert "1 alerts and recoveries did not arrive at the webhook: HTTP 307" in case.said(), case.said()
+    assert "messages that did not arrive at the webhook: 1; HTTP 307" in case.said(), case.said()
 
 
 def check_no_answer(place):
