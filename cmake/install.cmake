@@ -72,6 +72,10 @@ commlens_install_module(openmpi mpi-openmpi)
 commlens_install_module(mpich mpi-mpich)
 commlens_install_module(otf2 otf2)
 commlens_install_module(live live)
+if(TARGET commlens-live)  # what other programs take of it
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/dashboards ${PROJECT_SOURCE_DIR}/contrib DESTINATION ${CMAKE_INSTALL_DATADIR}/commlens
+          COMPONENT live USE_SOURCE_PERMISSIONS)
+endif()
 commlens_install_module(simgrid simgrid)
 if(EXISTS /etc/debian_version)  # whose zsh looks here below /usr
   install(FILES ${help_files}/zsh/site-functions/_commlens DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions

@@ -152,10 +152,10 @@ Table iterations_table(const std::vector<IterationReport>& iterations, const Job
         rates.tokens_per_second,  rates.flops_per_second_per_rank,
         rates.communication_share};
     for (const CommKind op : k_timed_ops) {
-      cells.push_back(blocked_s(iteration, op));
+      cells.emplace_back(blocked_s(iteration, op));
     }
     for (const CommKind op : k_timed_ops) {
-      cells.push_back(iteration.communication.calls[static_cast<std::size_t>(op)]);
+      cells.emplace_back(iteration.communication.calls[static_cast<std::size_t>(op)]);
     }
     cells.emplace_back(iteration.loss_scale);
     cells.emplace_back(iteration.skipped);

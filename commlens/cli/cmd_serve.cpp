@@ -50,7 +50,12 @@ Result<ServeRequest> serve_request_of(const ServeFlags& flags) {
 
 Result<ExitCode> run_serve(Console& console, const ServeFlags& flags) {
   const StopSignals signals(false);
-  return serve_request_of(flags)
+  std::shared_ptr<AlertPosts> posts;
+  return alert_posts_of(flags.following, events_of(console))
+      .and_then([&](std::shared_ptr<AlertPosts> made) {
+        posts = std::move(made);
+        return serve_request_of(flags);
+      })
       .and_then([&](ServeRequest request) {
         request.watch.stop_requested = &StopSignals::came;
         request.watch.events = events_of(console);
@@ -58,11 +63,19 @@ Result<ExitCode> run_serve(Console& console, const ServeFlags& flags) {
           for (const WatchEvent& event : events) {
             write_out(console, event_text(view, event));
           }
+          if (posts) {
+            posts->tell(view, events);
+          }
         };
         request.started = [&](const std::string& address) { write_out(console, address + "\n"); };
         return serve(request);
       })
-      .map([](const WatchResult& result) { return result.has_alert ? ExitCode::differs : ExitCode::done; });
+      .map([&](const WatchResult& result) {
+        if (posts) {
+          posts->settle(&StopSignals::came);
+        }
+        return result.has_alert ? ExitCode::differs : ExitCode::done;
+      });
 }
 
 }  // namespace

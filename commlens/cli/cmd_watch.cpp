@@ -79,7 +79,12 @@ class Follower {
 Result<ExitCode> run_watch(Console& console, const WatchFlags& flags) {
   const StopSignals signals(false);
   WatchShow show{.rank = rank_of(flags.rank), .sort = flags.sort, .style = console.style};
-  return watch_request_of(flags.following)
+  std::shared_ptr<AlertPosts> posts;
+  return alert_posts_of(flags.following, events_of(console))
+      .and_then([&](std::shared_ptr<AlertPosts> made) {
+        posts = std::move(made);
+        return watch_request_of(flags.following);
+      })
       .and_then([&](WatchRequest request) -> Result<WatchResult> {
         Follower follower(console, flags, show);
         request.is_single = flags.is_single;
@@ -87,6 +92,9 @@ Result<ExitCode> run_watch(Console& console, const WatchFlags& flags) {
         request.events = events_of(console);
         request.polled = [&](const JobView& view, std::span<const WatchEvent> events) {
           follower.show(view, events);
+          if (posts) {
+            posts->tell(view, events);
+          }
         };
         return watch(request);
       })
@@ -94,6 +102,12 @@ Result<ExitCode> run_watch(Console& console, const WatchFlags& flags) {
         if (flags.is_single) {
           write_out(console,
                     flags.is_json ? watch_json(result.view, show, true) : watch_text(result.view, show));
+        }
+        if (posts) {
+          if (flags.is_single) {
+            posts->tell_alerts(result.view);
+          }
+          posts->settle(&StopSignals::came);
         }
         return result.has_alert ? ExitCode::differs : ExitCode::done;
       });

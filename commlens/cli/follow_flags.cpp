@@ -38,6 +38,10 @@ void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& mo
   verb.add_option("--on-alert", flags.on_alert,
                   "Run this with sh for each alert, which is JSON on its standard input; ended after 30 s")
       ->type_name("COMMAND");
+  verb.add_option(
+          "--webhook", flags.webhook_file,
+          "Post each alert, and that it is over, as JSON to the URL in this file, readable by you alone")
+      ->type_name("FILE");
   verb.add_option("--predict", flags.predict,
                   "A configuration, as compare takes one: an alert where the job does not send what it says")
       ->type_name("CONFIG");
@@ -74,6 +78,15 @@ Result<WatchRequest> watch_request_of(const FollowFlags& flags) {
           return std::move(request);
         });
       });
+}
+
+Result<std::shared_ptr<AlertPosts>> alert_posts_of(const FollowFlags& flags, const Events& warnings) {
+  if (flags.webhook_file.empty()) {
+    return std::shared_ptr<AlertPosts>();
+  }
+  return read_webhook_url(flags.webhook_file).and_then(&http_post_to).map([&](PostFunction post) {
+    return std::make_shared<AlertPosts>(std::move(post), warnings);
+  });
 }
 
 }  // namespace commlens

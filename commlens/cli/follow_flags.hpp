@@ -1,8 +1,10 @@
 #pragma once
+#include <memory>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
+#include "commlens/app/alert_posts.hpp"
 #include "commlens/app/watch.hpp"
 #include "commlens/base/result.hpp"
 #include "commlens/cli/layout_flags.hpp"
@@ -15,6 +17,7 @@ struct FollowFlags {
   std::string interval = "1s";
   std::string hang_after;
   std::string on_alert;
+  std::string webhook_file;
   bool until_end = false;
   std::string predict;
   std::string baseline;
@@ -27,5 +30,8 @@ void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& mo
 
 /// Fails for durations that are none, or out of range, and for a layout without a configuration.
 Result<WatchRequest> watch_request_of(const FollowFlags& flags);
+
+/// What posts alerts to --webhook; nullptr without it. Fails as read_webhook_url() and http_post_to().
+Result<std::shared_ptr<AlertPosts>> alert_posts_of(const FollowFlags& flags, const Events& warnings);
 
 }  // namespace commlens

@@ -22,6 +22,12 @@ find "$prefix" -type f | sed "s|$prefix/||" | grep -v '^include/' | sort
 for module in "$build"/libcommlens-*.so; do
   [ -e "$prefix/lib/commlens/${module##*/}" ] || fail "${module##*/} is not installed"
 done
+if [ -e "$build/libcommlens-live.so" ]; then
+  for file in dashboards/commlens-rules.yml dashboards/grafana-commlens.json contrib/commlens-serve.service; do
+    [ -e "$prefix/share/commlens/$file" ] || fail "$file is not installed"
+  done
+  [ -x "$prefix/share/commlens/contrib/slurm/epilog.sh" ] || fail "epilog.sh is not installed"
+fi
 [ "$("$prefix/bin/commlens" --version)" = "commlens $version" ] || fail "the installed program is not commlens $version"
 "$prefix/bin/commlens" doctor --format csv >"$work/doctor.csv"
 cat "$work/doctor.csv"

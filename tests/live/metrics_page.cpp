@@ -33,7 +33,7 @@ int main(int count, char** arguments) {
     rank.last_progress_unix_ns = 1'700'000'000'000'000'000;
     view.ranks.push_back(rank);
   }
-  view.alerts = {{"hang-1", "hang", HangVerdict::missing, {Rank{3}}, 1, std::chrono::seconds(40), 0}};
+  view.alerts = {{"hang-1", "hang", "", HangVerdict::missing, {Rank{3}}, 1, std::chrono::seconds(40), 0}};
   const bool is_open = count > 1 && std::string(arguments[1]) == "openmetrics";
   const std::string text = metrics_text(live_metrics(view, MetricsLevel::full, "1"),
                                         is_open ? MetricsFormat::openmetrics : MetricsFormat::prometheus);

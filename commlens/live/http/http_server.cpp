@@ -1,18 +1,14 @@
 #include "commlens/live/http/http_server.hpp"
 
-#include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <optional>
+#include <utility>
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <sys/stat.h>
 
-#include "commlens/base/file.hpp"
-#include "commlens/base/modules.hpp"
+#include "commlens/live/http/live_module.hpp"
+#include "commlens/live/http/secret_file.hpp"
 
 namespace commlens {
 
@@ -56,54 +52,30 @@ Result<HttpSettings> parse_listen(std::string_view text) {
 
 Result<std::string> read_token(const std::string& file) {
   constexpr std::size_t fewest = 32;
-  struct stat state{};
-  const bool is_there = stat(file.c_str(), &state) == 0;
-  if (is_there && !S_ISREG(state.st_mode)) {
-    return failure(fmt::format("{}: a token is in a regular file", file));
-  }
-  if (is_there && (state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return failure(fmt::format("{}: others may read it; chmod 600 {}", file, file));
-  }
-  constexpr std::int64_t most = 4096;
-  return read_text_file(file, most).and_then([&](std::string text) -> Result<std::string> {
-    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) {
-      text.pop_back();
-    }
+  return read_secret_file(file, "a token").and_then([&](std::string text) -> Result<std::string> {
     if (text.size() < fewest) {
       return failure(
           fmt::format("{}: a token has at least {} characters, this one {}; openssl rand -hex 32 > {}", file,
                       fewest, text.size(), file));
-    }
-    if (!std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; })) {
-      return failure(fmt::format("{}: a token is one line of visible ASCII characters", file));
     }
     return text;
   });
 }
 
 Result<std::unique_ptr<HttpServer>> start_http_server(const HttpSettings& settings, HttpHandler& handler) {
-  constexpr const char* file = "libcommlens-live.so";
-  const std::optional<std::filesystem::path> path = module_file(file);
-  if (!path) {
-    return failure(
-        fmt::format("nothing can be served here: {} is not in {}; build commlens where libmicrohttpd-dev "
-                    "is installed, or name its directory in COMMLENS_MODULE_PATH",
-                    file, searched_for_modules()));
-  }
-  void* const module = dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* const entry = module == nullptr ? nullptr : dlsym(module, "commlens_http_server");
-  if (entry == nullptr) {
-    return failure(
-        fmt::format("cannot load {}: {}; install libmicrohttpd (libmicrohttpd12), or rebuild commlens",
-                    path->string(), dlerror()));
-  }
-  std::unique_ptr<HttpServer> server;
-  std::string why;
-  reinterpret_cast<HttpServerFunction>(entry)(settings, handler, server, why);
-  if (server == nullptr) {
-    return failure(std::move(why));
-  }
-  return server;
+  return live_module_function("commlens_http_server")
+      .and_then([&](void* entry) -> Result<std::unique_ptr<HttpServer>> {
+        if (entry == nullptr) {
+          return failure("libcommlens-live.so serves nothing; rebuild commlens");
+        }
+        std::unique_ptr<HttpServer> server;
+        std::string why;
+        reinterpret_cast<HttpServerFunction>(entry)(settings, handler, server, why);
+        if (server == nullptr) {
+          return failure(std::move(why));
+        }
+        return server;
+      });
 }
 
 }  // namespace commlens

@@ -43,9 +43,9 @@ struct HttpSettings {
   std::uint16_t port = 9464;          // 0: any free one
   std::string token;  // what clients must show ("Authorization: Bearer TOKEN"); empty: nothing
   unsigned most_connections = 1024;
-  unsigned most_of_address = 64;  // of one client's address, unless it is this machine's own
-  std::size_t most_waiting_bytes =
-      256 << 10;  // of a stream whose client does not read: with more, the next text closes it
+  unsigned most_of_address = 64;               // of one client's address, unless it is this machine's own
+  std::size_t most_waiting_bytes = 256 << 10;  // of a stream whose client does not read: with more, and more
+                                               // than eight texts as long as the next, that one closes it
 };
 
 /// A server that answers GET and HEAD, by one thread of its own, until it is destroyed (within a second).

@@ -187,6 +187,21 @@ TEST_F(Serving, SendsALongTextToAClientThatReads) {
   EXPECT_EQ(server_->streams(), 1U);
 }
 
+// States of a big job, while the client's machine is busy: more than sockets hold.
+TEST_F(Serving, KeepsAClientThatIsAFewLongTextsBehind) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  if (server_ == nullptr)
+    return;
+  Client client(server_->port());
+  ASSERT_TRUE(client.stream());
+  ASSERT_TRUE(comes_to(1));
+  const std::string longer(std::size_t{32} << 20, 'z');
+  for (int count = 0; count < 4; ++count) {
+    server_->publish(shared(fmt::format("{}end {}", longer, count)));
+  }
+  EXPECT_TRUE(has(client.hear("end 3"), "end 3"));
+}
+
 TEST_F(Serving, EndsWithStreamsOpen) {
   ASSERT_NO_FATAL_FAILURE(start());
   if (server_ == nullptr)

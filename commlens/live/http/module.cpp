@@ -21,6 +21,7 @@ namespace commlens {
 namespace {
 
 constexpr unsigned k_idle_seconds = 30;           // then a connection that says nothing is closed
+constexpr std::size_t k_long_texts = 8;           // that a stream may be behind
 constexpr std::size_t k_header_bytes = 16 << 10;  // of a connection: its request's headers and MHD's own
 
 /// What waits to be sent to one client of a stream. MHD's thread reads, another one adds.
@@ -30,7 +31,9 @@ class EventStream {
 
   void add(const SharedText& text) {
     const std::scoped_lock lock(mutex_);
-    is_over_ = is_over_ || waiting_bytes_ > most_;  // what it has not read, however long the new text is
+    // What it has not read, however long the new text is. All streams share the texts, so that a few long
+    // ones cost little.
+    is_over_ = is_over_ || waiting_bytes_ > std::max(most_, k_long_texts * text->size());
     if (!is_over_) {
       waiting_bytes_ += text->size();
       waiting_.push_back(text);
