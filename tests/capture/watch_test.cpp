@@ -40,7 +40,7 @@ std::string watched_script(const WatchedFault& fault) {
       R"("$COMMLENS_BINARY" watch trace --json --until-end --interval 0.2 --hang-after 4 \
   --on-alert 'cat >>commanded' >events & watch=$!
 {} {} {}{}/faults_{} {} & job=$!
-for try in $(seq 300); do grep -q '"event":"alert"' events && break; sleep 0.1; done
+for try in $(seq 900); do grep -q '"event":"alert"' events && break; sleep 0.1; done
 sleep 1
 kill -TERM $job; wait $job
 wait $watch; echo $? >code)",
