@@ -29,7 +29,7 @@ void post_once(const std::string& url, const std::string& body, const std::funct
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   const std::unique_ptr<CURL, CurlDeleter> easy(curl_easy_init());
   const std::unique_ptr<CURLM, CurlDeleter> multi(curl_multi_init());
-  std::unique_ptr<curl_slist, CurlDeleter> headers(
+  const std::unique_ptr<curl_slist, CurlDeleter> headers(
       curl_slist_append(nullptr, "Content-Type: application/json"));
   if (easy == nullptr || multi == nullptr || headers == nullptr ||
       curl_slist_append(headers.get(), "Expect:") == nullptr) {

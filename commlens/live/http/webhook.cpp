@@ -31,7 +31,7 @@ Fate fate_of(int status) {
 
 Result<std::string> read_webhook_url(const std::string& file) {
   return read_secret_file(file, "the URL of a webhook").and_then([&](std::string url) -> Result<std::string> {
-    if (url.rfind("https://", 0) != 0 && url.rfind("http://", 0) != 0) {
+    if (!url.starts_with("https://") && !url.starts_with("http://")) {
       return failure(fmt::format("{}: the URL of a webhook begins with https:// or http://", file));
     }
     return url;
@@ -110,9 +110,9 @@ void Webhook::work() {
 /// The message `number` was posted; it may have been dropped meanwhile. Called with the lock.
 void Webhook::settle(const PostOutcome& outcome, std::size_t number) {
   const Fate fate = fate_of(outcome.status);
-  rest_ = fate != Fate::again     ? std::chrono::milliseconds{}
-          : rest_ == rest_.zero() ? pace_.first
-                                  : std::min(2 * rest_, pace_.longest);
+  rest_ = fate != Fate::again  ? std::chrono::milliseconds{}
+          : rest_.count() == 0 ? pace_.first
+                               : std::min(2 * rest_, pace_.longest);
   const std::string why = outcome.status == 0 ? outcome.why : fmt::format("HTTP {}", outcome.status);
   state_.last_failure = fate == Fate::delivered ? "" : why;
   const bool is_first = number == first_number_ && !waiting_.empty();
