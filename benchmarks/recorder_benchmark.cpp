@@ -193,7 +193,7 @@ void read_the_clock(benchmark::State& state) {
 /// the clock are those that a recorded call has made anyway.
 void stop_and_start_computing(benchmark::State& state) {
   const Recording recording(true);
-  Recorder recorder(recording.path(), Rank{0}, RecorderParts::calls_and_compute);
+  Recorder recorder(recording.path(), Rank{0}, {.parts = RecorderParts::calls_and_compute});
   std::int64_t now_ns = Clock::of_process().now_ns();
   recorder.start_computing(now_ns);
   const std::int64_t faults = page_faults();

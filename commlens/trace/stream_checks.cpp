@@ -34,10 +34,11 @@ std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
   if (header.magic != k_stream_magic) {
     return "no stream of a commlens trace (its first bytes are not \"commlens\")";
   }
-  if (header.version < 1 || header.version > k_stream_version) {
-    return fmt::format("version {}, this program reads versions 1 to {}", header.version, k_stream_version);
+  if (header.version < 1 || header.version > k_ring_version) {
+    return fmt::format("version {}, this program reads versions 1 to {}", header.version, k_ring_version);
   }
-  if (header.header_bytes != sizeof(StreamHeader) || header.record_bytes != sizeof(StreamRecord)) {
+  const bool has_more = header.version == k_ring_version && header.header_bytes > sizeof(StreamHeader);
+  if ((header.header_bytes != sizeof(StreamHeader) && !has_more) || header.record_bytes != sizeof(StreamRecord)) {
     return fmt::format("header of {} bytes and records of {}, expected {} and {}", header.header_bytes,
                        header.record_bytes, sizeof(StreamHeader), sizeof(StreamRecord));
   }

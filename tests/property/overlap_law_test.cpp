@@ -83,7 +83,7 @@ Outcome outcome_of(const Variant& run) {
   run_thread_ranks(2,
                    [&](std::unique_ptr<Communicator> own) {
                      const std::int64_t self = own->rank().value;
-                     Recorder recorder(directory / "t", Rank{self}, RecorderParts::calls_and_compute);
+                     Recorder recorder(directory / "t", Rank{self}, {.parts = RecorderParts::calls_and_compute});
                      CommClock clock;
                      const std::unique_ptr<Communicator> world =
                          recorded(std::move(own), Axis::dp, recorder, clock);
