@@ -395,7 +395,7 @@ void expect_record(std::uint64_t index, const StreamRecord& record, std::int64_t
 
 // Threads take turns, as the capture libraries make them; ends come late, some of them laps later.
 TEST(RecorderRing, NobodyReadsARecordThatIsTornOrOverwritten) {
-  constexpr std::int64_t calls = 60'000;
+  constexpr std::int64_t calls = 300'000;
   const RingRecording recording(64);
   Recorder recorder = recording.open();
   const GroupId group = pair_of(recorder);
