@@ -95,9 +95,7 @@ Action declare_record(CLI::App& verb) {
   verb.add_option("--ring", flags->ring,
                   "Keep the last N calls of each rank in a file that does not grow, for jobs of any length; "
                   "262144 (8 MiB) without N")
-      ->type_name("N")
-      ->expected(0, 1)
-      ->default_str(std::to_string(k_default_ring_records))
+      ->type_name("[N]")
       ->check(CLI::Range(std::int64_t{1}, k_most_ring_records));
   verb.add_flag("--call-sites", flags->call_sites,
                 "Record also where the program makes its calls, for summary --call-sites");
