@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cctype>
 #include <array>
+#include <cctype>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

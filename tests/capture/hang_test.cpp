@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"openmpi", "count", "mismatch", {2}, "--ring 7"},
                     Fault{"openmpi", "send", "missing", {2}, "--ring 7"},
                     Fault{"openmpi", "any", "missing", {2}, "--ring 7"},
-                    Fault{"mpich", "kill", "missing", {2}, "--ring 7"},
+                    Fault{"mpich", "pause", "missing", {2}, "--ring 7"},
                     Fault{"mpich", "kind", "mismatch", {2}, "--ring 7"},
                     Fault{"mpich", "circle", "deadlock", {2, 3}, "--ring 7"}),
     name_of);
