@@ -32,7 +32,8 @@ class Recording {
     std::string name = (std::filesystem::temp_directory_path() / "commlens-benchmark-XXXXXX").string();
     COMMLENS_CHECK(mkdtemp(name.data()) != nullptr, "the benchmark needs a temporary directory");
     directory_ = name;
-    create_recording(directory_ / "trace", {.producer = "benchmark", .ranks = 1, .compute = computes, .ring_records = ring});
+    create_recording(directory_ / "trace",
+                     {.producer = "benchmark", .ranks = 1, .compute = computes, .ring_records = ring});
   }
   ~Recording() { std::filesystem::remove_all(directory_); }
   Recording(const Recording&) = delete;
@@ -207,7 +208,11 @@ void stop_and_start_computing(benchmark::State& state) {
 
 BENCHMARK(read_the_clock)->Repetitions(9)->ReportAggregatesOnly();
 BENCHMARK(write_records)->Arg(0)->Arg(1)->Iterations(2'000'000)->Repetitions(9)->ReportAggregatesOnly();
-BENCHMARK(begin_and_finish)->ArgsProduct({{1, 500}, {0, 4096, 262'144}})->Iterations(2'000'000)->Repetitions(9)->ReportAggregatesOnly();
+BENCHMARK(begin_and_finish)
+    ->ArgsProduct({{1, 500}, {0, 4096, 262'144}})
+    ->Iterations(2'000'000)
+    ->Repetitions(9)
+    ->ReportAggregatesOnly();
 BENCHMARK(begin_and_finish_in_bursts)
     ->UseManualTime()
     ->Iterations(1000)

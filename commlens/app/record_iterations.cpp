@@ -58,7 +58,8 @@ std::optional<RepeatingPart> repeating_to_end(std::span<const std::uint32_t> cal
   return std::nullopt;
 }
 
-/// The records of one rank's file, mapped into memory: changes are written to the file. Nobody else writes it.
+/// The records of one rank's file, mapped into memory: changes are written to the file. Nobody else writes
+/// it.
 class Records {
  public:
   explicit Records(const std::filesystem::path& path) {
@@ -283,7 +284,8 @@ std::string settle_iterations(const std::filesystem::path& directory) {
     }
   }
   if (!have_place) {
-    return "iterations unknown: the program marks none, and of a job that did not end a ring does not say which "
+    return "iterations unknown: the program marks none, and of a job that did not end a ring does not say "
+           "which "
            "calls of its ranks belong together";
   }
   return parts.empty() ? "iterations unknown: the program marks none and its calls do not repeat"

@@ -70,7 +70,8 @@ TEST(CommonParts, RefusesNumbersThatDoNotFit) {
   EXPECT_TRUE(common_parts({RepeatingPart{0, 3, 5}, RepeatingPart{0, 1, 9}}).empty());
 }
 
-/// Two ranks in rings of 10 records; each makes a call that occurs once and then `repeats` times two that repeat.
+/// Two ranks in rings of 10 records; each makes a call that occurs once and then `repeats` times two that
+/// repeat.
 class RepetitionsInRings : public testing::Test {
  protected:
   void record(int repeats) {
@@ -105,14 +106,16 @@ class RepetitionsInRings : public testing::Test {
 TEST_F(RepetitionsInRings, AreNumberedFromTheFirstThatIsLeft) {
   record(100);
   recorders_.clear();
-  EXPECT_EQ(settle_iterations(path_), "5 iterations found by repetition: the same 2 calls of a rank again and again");
+  EXPECT_EQ(settle_iterations(path_),
+            "5 iterations found by repetition: the same 2 calls of a rank again and again");
   EXPECT_EQ(iterations(), (std::vector<Iteration>{0, 0, 1, 1, 2, 2, 3, 3, 4, 4}));
 }
 
 TEST_F(RepetitionsInRings, OfCallsThatAreAllThereBeginAfterInitialisation) {
   record(4);  // 9 calls
   recorders_.clear();
-  EXPECT_EQ(settle_iterations(path_), "4 iterations found by repetition: the same 2 calls of a rank again and again");
+  EXPECT_EQ(settle_iterations(path_),
+            "4 iterations found by repetition: the same 2 calls of a rank again and again");
   EXPECT_EQ(iterations(), (std::vector<Iteration>{-1, 0, 0, 1, 1, 2, 2, 3, 3}));
 }
 

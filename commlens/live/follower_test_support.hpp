@@ -21,7 +21,8 @@ inline PollTime at(std::int64_t second) {
 class FollowedRanks {
  public:
   /// `ring`: records that each keeps, 0: all.
-  explicit FollowedRanks(const std::filesystem::path& directory, std::int64_t ranks = 2, std::int64_t ring = 0)
+  explicit FollowedRanks(const std::filesystem::path& directory, std::int64_t ranks = 2,
+                         std::int64_t ring = 0)
       : directory_(directory), ring_(ring) {
     create_recording(directory, {.producer = "test", .framework = {}, .ranks = ranks, .ring_records = ring});
     recorders_.resize(static_cast<std::size_t>(ranks));

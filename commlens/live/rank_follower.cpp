@@ -211,8 +211,8 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
   }
 }
 
-/// Of a ring: what was overwritten before it was read is counted, and the numbers of the calls after it are taken
-/// from the file. False when that cannot be now.
+/// Of a ring: what was overwritten before it was read is counted, and the numbers of the calls after it are
+/// taken from the file. False when that cannot be now.
 bool RankFollower::catch_up(std::chrono::nanoseconds now) {
   const std::uint64_t first = stream_.first();
   const std::vector<LiveNumbers::Open>& open = numbers_.open();
@@ -223,7 +223,8 @@ bool RankFollower::catch_up(std::chrono::nanoseconds now) {
     return true;
   }
   const std::vector<std::uint32_t>& lanes = tables_.lanes();
-  const std::size_t count = lanes.empty() ? 0 : std::size_t{*std::max_element(lanes.begin(), lanes.end())} + 1;
+  const std::size_t count =
+      lanes.empty() ? 0 : std::size_t{*std::max_element(lanes.begin(), lanes.end())} + 1;
   const RingRemains remains = stream_.remains(tables_.lost_lines() == 0 ? count : 0);
   behind_since_ = behind_since_.value_or(now);
   if (!remains.is_whole && !is_final_ && now - *behind_since_ < k_patience) {
@@ -237,8 +238,8 @@ bool RankFollower::catch_up(std::chrono::nanoseconds now) {
   return true;
 }
 
-/// Calls under way that were overwritten have ended where the file does not keep them. What became of messages
-/// that do not block is not known then: cancelled, or from another rank than it seemed.
+/// Calls under way that were overwritten have ended where the file does not keep them. What became of
+/// messages that do not block is not known then: cancelled, or from another rank than it seemed.
 void RankFollower::end_unseen(const RingRemains& remains) {
   if (!remains.is_whole) {
     ++unknown_;
@@ -263,8 +264,8 @@ void RankFollower::renumber(const RingRemains& remains, std::chrono::nanoseconds
   const std::uint64_t read = stream_.cursor();
   lose(k_skipped_overwritten, static_cast<std::int64_t>(std::min<std::uint64_t>(next - read, INT64_MAX)));
   stream_.skip_to(next);
-  unknown_ = saturating_sum(
-      unknown_, static_cast<std::int64_t>(std::min<std::uint64_t>(remains.unknown, INT64_MAX)));
+  unknown_ = saturating_sum(unknown_,
+                            static_cast<std::int64_t>(std::min<std::uint64_t>(remains.unknown, INT64_MAX)));
   unknown_ += tables_.lost_lines() == 0 ? 0 : 1;
   is_cut_ = true;
   cut_iteration_.reset();
@@ -304,8 +305,8 @@ void RankFollower::renumber(const RingRemains& remains, std::chrono::nanoseconds
             [](const LiveNumbers::Open& a, const LiveNumbers::Open& b) { return a.slot < b.slot; });
 }
 
-/// Whether the calls of other ranks with which a call belongs together are known: after some were overwritten,
-/// those of the same iteration, where it is whole.
+/// Whether the calls of other ranks with which a call belongs together are known: after some were
+/// overwritten, those of the same iteration, where it is whole.
 bool RankFollower::is_comparable(const StreamRecord& record) {
   if (!is_cut_) {
     return true;
@@ -464,8 +465,8 @@ RankState RankFollower::state() const {
                   .has_ended = tables.closing.has_value()};
   for (const auto& [reason, calls] : lost()) {
     // What was overwritten is counted in the ring, so the numbers of the rest are known.
-    const bool is_of_calls = reason != k_skipped_header && reason != k_skipped_table_line &&
-                             reason != k_skipped_overwritten;
+    const bool is_of_calls =
+        reason != k_skipped_header && reason != k_skipped_table_line && reason != k_skipped_overwritten;
     state.lost = saturating_sum(state.lost, is_of_calls ? calls : 0);
   }
   state.lost = saturating_sum(state.lost, unread());

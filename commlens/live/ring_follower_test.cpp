@@ -19,7 +19,8 @@ constexpr CommunicatorId k_other{8};
 
 class RingFollower : public FollowerTest {
  protected:
-  static void make(FollowedRanks& job, std::int64_t rank, int calls, CommunicatorId communicator = CommunicatorId{7}) {
+  static void make(FollowedRanks& job, std::int64_t rank, int calls,
+                   CommunicatorId communicator = CommunicatorId{7}) {
     for (int call = 0; call < calls; ++call) {
       job.rank(rank).finish(job.enter(rank, 8, true, communicator));
     }
@@ -94,9 +95,8 @@ TEST_F(RingFollower, WindowsThatBeginAtDifferentCallsAreNoMismatch) {
   make(job, 1, 3, k_other);
   make(job, 1, 2, CommunicatorId{9});
   make(job, 0, 2, CommunicatorId{9});
-  job.rank(0).finish(job.rank(0).begin({.kind = CommKind::barrier,
-                                        .group = job.rank(0).group({Rank{0}}, Axis::self),
-                                        .tag = {}}));
+  job.rank(0).finish(job.rank(0).begin(
+      {.kind = CommKind::barrier, .group = job.rank(0).group({Rank{0}}, Axis::self), .tag = {}}));
   job.enter(0, 100);
   job.enter(1, 100);
   EXPECT_EQ(found().verdict, HangVerdict::all_inside);
@@ -153,8 +153,8 @@ TEST_F(RingFollower, ARequestWhoseEndIsNotSeenMakesTheNumbersUnknown) {
   FolderFollower follower(path_);
   Recorder& recorder = job.rank(0);
   const GroupId pair = recorder.group({Rank{1}, Rank{0}}, Axis::unknown, CommunicatorId{7});
-  const Recorder::Slot slot =
-      recorder.begin({.kind = CommKind::recv, .group = pair, .output = Elements{8}, .blocking = false, .tag = {}});
+  const Recorder::Slot slot = recorder.begin(
+      {.kind = CommKind::recv, .group = pair, .output = Elements{8}, .blocking = false, .tag = {}});
   poll(follower);
   make(job, 0, 6);
   poll(follower);

@@ -214,8 +214,8 @@ void RankMatching::arrive(RankCalls::Route& route, Iteration iteration, const Ti
   }
 }
 
-/// Of ranks whose first calls were overwritten, the k-th calls that are left do not belong together; those of an
-/// iteration do.
+/// Of ranks whose first calls were overwritten, the k-th calls that are left do not belong together; those of
+/// an iteration do.
 bool RankMatching::has_counterparts(Iteration iteration) const { return iteration >= 0 || !lacks_start_; }
 
 void RankMatching::ended(RankCalls& rank, std::uint32_t row, Iteration iteration,

@@ -207,8 +207,7 @@ void GrowingFile::keep_ahead() {
     const std::uint64_t most = ring_.bytes > 0 ? UINT64_MAX : capacity();
     const std::uint64_t target =
         std::min(rounded_up(used + std::max(k_least_touched, 4 * recent), k_page), most);
-    const std::uint64_t from =
-        std::max({touched, used / k_page * k_page, ring_.start});
+    const std::uint64_t from = std::max({touched, used / k_page * k_page, ring_.start});
     if (from + k_least_touched / 2 <= target) {
       touch_ahead(from, target);
       touched = target;

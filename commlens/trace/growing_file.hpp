@@ -47,7 +47,8 @@ class GrowingFile {
   /// Tells how far the file is filled.
   void set_used(std::uint64_t bytes) { used_.store(bytes, std::memory_order_relaxed); }
 
-  /// Cuts the file after the bytes used (a ring that went round stays as it is) and unmaps it. May be called again.
+  /// Cuts the file after the bytes used (a ring that went round stays as it is) and unmaps it. May be called
+  /// again.
   void close() noexcept;
 
  private:

@@ -167,8 +167,8 @@ std::optional<RingCalls> JobStates::ring(std::size_t row) const {
   const std::vector<OpId> lanes = ops_of_lanes(files);
   const RingRemains remains = files.file->remains(lanes.size());
   ring.lost = (remains.is_whole ? 0 : 1) + files.lost_lines;
-  ring.lost = saturating_sum(
-      ring.lost, static_cast<std::int64_t>(std::min<std::uint64_t>(remains.unknown, INT64_MAX)));
+  ring.lost = saturating_sum(ring.lost,
+                             static_cast<std::int64_t>(std::min<std::uint64_t>(remains.unknown, INT64_MAX)));
   for (std::size_t lane = 0; remains.is_whole && lane < remains.counts.size(); ++lane) {
     const auto count = static_cast<std::int64_t>(std::min<std::uint64_t>(remains.counts[lane], INT64_MAX));
     if (count > 0 && lanes[lane] != k_lost_op) {
@@ -181,8 +181,7 @@ std::optional<RingCalls> JobStates::ring(std::size_t row) const {
     add_lapped(files, remains.lapped, ring);
   }
   const std::int64_t lost = files.file->visit_records(
-      files.ops,
-      [&](OpId op, const StreamRecord& record) { ring.calls.push_back(stated_call(op, record)); },
+      files.ops, [&](OpId op, const StreamRecord& record) { ring.calls.push_back(stated_call(op, record)); },
       remains.first);
   ring.lost = saturating_sum(ring.lost, lost);
   return ring;

@@ -22,7 +22,7 @@ struct StatedCall {
   CallState state = CallState::finished;
   std::optional<std::int64_t> started_ns;  // on the clock of its rank
   std::optional<std::int64_t> number;      // of the calls of its group, from 1, where the source says so
-  bool is_overwritten = false;  // in a ring: it is one of RingCalls::before
+  bool is_overwritten = false;             // in a ring: it is one of RingCalls::before
   bool is_counted = true;  // false: the source lacks earlier calls of its kind, so it has no number
 };
 
@@ -48,8 +48,8 @@ struct RankState {
 struct RingCalls {
   /// How many calls before `calls` there were, cancelled ones left out, by an op of each OpLanes lane.
   std::vector<std::pair<OpId, std::int64_t>> before;
-  /// In issue order. The first ones may be among those before: they were under way when they were overwritten,
-  /// and still are; `number` says which of their lane they are.
+  /// In issue order. The first ones may be among those before: they were under way when they were
+  /// overwritten, and still are; `number` says which of their lane they are.
   std::vector<StatedCall> calls;
   std::int64_t lost = 0;  // calls that are neither
 };

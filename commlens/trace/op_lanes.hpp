@@ -9,8 +9,8 @@
 
 namespace commlens {
 
-/// How a call meets those of other ranks, as far as its kind and name say. With its group, which says of whom,
-/// this is all that the numbers of calls depend on.
+/// How a call meets those of other ranks, as far as its kind and name say. With its group, which says of
+/// whom, this is all that the numbers of calls depend on.
 enum class LaneKind : std::uint8_t {
   collective,
   window,  // a collective of one-sided communication

@@ -179,7 +179,7 @@ struct Recorder::State {
   Phase phase = Phase::init;
   OpCache cache;  // what a record has: a row + 1
   RankTablesFile tables;
-  std::unique_ptr<GrowingFile> file;
+  GrowingFile file;
   OpLanes lanes;  // of a ring
   std::uint32_t rows_with_lanes = 0;
   Records records;
@@ -198,8 +198,8 @@ Recorder::State::State(const std::filesystem::path& directory, Rank rank, const 
     : clock(Clock::of_process()),
       tables(directory / fmt::format("rank-{}.jsonl", rank.value), rank, rank_clock(clock), own_process()),
       file(recorder_file(directory / fmt::format("rank-{}.bin", rank.value), rank, options.ring_records)),
-      records(file->bytes()) {
-  records.set_capacity(file->capacity());
+      records(file.bytes()) {
+  records.set_capacity(file.capacity());
   if (options.parts == RecorderParts::calls_and_compute) {
     compute = std::make_unique<ComputeRecorder>(directory / fmt::format("rank-{}.compute.bin", rank.value),
                                                 rank, k_shortest_compute);
@@ -233,8 +233,8 @@ Recorder::Slot Recorder::State::begin(Records& target, const RecordedCall& call,
 }
 
 bool Recorder::State::make_room(Records& target) noexcept {
-  const bool is_full = file->is_full();  // before the capacity: it grows no more once this is set
-  target.set_capacity(file->capacity());
+  const bool is_full = file.is_full();  // before the capacity: it grows no more once this is set
+  target.set_capacity(file.capacity());
   is_stopped = is_stopped || (is_full && !target.has_room());
   return target.has_room();
 }
@@ -268,8 +268,8 @@ std::uint32_t Recorder::State::new_number(const RecordedCall& call, const OpCach
     }
     const std::uint32_t number = *row + 1;
     if (records.is_ring() && *row == rows_with_lanes) {
-      records.ring().add_row(lanes.lane_of(op.kind, static_cast<std::uint32_t>(op.group),
-                                           static_cast<std::uint32_t>(op.name)));
+      records.ring().add_row(
+          lanes.lane_of(op.kind, static_cast<std::uint32_t>(op.group), static_cast<std::uint32_t>(op.name)));
       ++rows_with_lanes;
     }
     cache.insert(key, number);
@@ -388,7 +388,7 @@ void Recorder::finish(Slot slot) noexcept { finish(slot, state_->clock.now_ns())
 Recorder::Slot Recorder::begin(const RecordedCall& call, std::int64_t now_ns) noexcept {
   const Slot slot = state_->begin(state_->records, call, now_ns);
   if (slot != k_dropped) {
-    state_->file->set_used(state_->records.used());
+    state_->file.set_used(state_->records.used());
   }
   return slot;
 }
@@ -468,7 +468,7 @@ void Recorder::close() noexcept {
   if (state.compute) {
     state.compute->close();
   }
-  state.file->close();
+  state.file.close();
   state.count_refused();
   state.tables.close({.events = static_cast<std::int64_t>(state.records.count()),
                       .dropped = dropped(),

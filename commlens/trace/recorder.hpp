@@ -19,9 +19,9 @@ struct RecordingInfo {
   std::string description;  // model and layout
   std::string framework;    // "commlens"
   std::int64_t ranks = 1;
-  bool compute = false;          // recorders are opened with RecorderParts::calls_and_compute
-  std::optional<bool> progress;  // Provenance::progress
-  bool is_replay = false;        // Source::replayed
+  bool compute = false;           // recorders are opened with RecorderParts::calls_and_compute
+  std::optional<bool> progress;   // Provenance::progress
+  bool is_replay = false;         // Source::replayed
   std::int64_t ring_records = 0;  // as RecorderOptions says
 };
 
@@ -77,8 +77,8 @@ enum class RecorderParts : std::uint8_t { calls, calls_and_compute };
 
 struct RecorderOptions {
   RecorderParts parts = RecorderParts::calls;
-  /// The file keeps the last so many calls and does not grow; 0: it keeps all and grows. Compute intervals are
-  /// all kept.
+  /// The file keeps the last so many calls and does not grow; 0: it keeps all and grows. Compute intervals
+  /// are all kept.
   std::int64_t ring_records = 0;
 };
 

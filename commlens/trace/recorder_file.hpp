@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 
 #include "commlens/base/rank.hpp"
 #include "commlens/trace/growing_file.hpp"
@@ -9,7 +8,6 @@
 namespace commlens {
 
 /// Makes the file of the calls of `rank`: one that grows, or (`ring_records` > 0) a ring. Throws SystemError.
-std::unique_ptr<GrowingFile> recorder_file(const std::filesystem::path& path, Rank rank,
-                                           std::int64_t ring_records);
+GrowingFile recorder_file(const std::filesystem::path& path, Rank rank, std::int64_t ring_records);
 
 }  // namespace commlens

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,7 +123,8 @@ TEST(RecorderRing, ThatIsNotFullHasAllCallsAndIsCutAtItsEnd) {
       record(recorder, pair_of(recorder), 1, calls);
     }
     finish_recording(recording.path());
-    EXPECT_EQ(std::filesystem::file_size(recording.file()), k_before + static_cast<std::uint64_t>(calls) * 32);
+    EXPECT_EQ(std::filesystem::file_size(recording.file()),
+              k_before + static_cast<std::uint64_t>(calls) * 32);
     EXPECT_EQ(static_cast<std::int64_t>(sizes_of(recording.read()).size()), calls);
     EXPECT_TRUE(recording.read().provenance.skipped.empty()) << calls << " calls";
   }
@@ -223,12 +224,13 @@ TEST(RecorderRing, TheEndOfAnOverwrittenCallChangesNoOtherRecord) {
     slots.push_back(recorder.begin(reduce_of(group, 100 + call), 1));
   }
   recorder.finish(recorder.begin(receive_of(source, 1)));  // its row is in the tables
-  for (std::int64_t call = 0; call < 13; ++call) {         // the first ones are lapped by one, the rest by all
+  for (std::int64_t call = 0; call < 13; ++call) {  // the first ones are lapped by one, the rest by all
     recorder.finish(recorder.begin(reduce_of(group, 3), 1000), 2000);
   }
   const std::string before = recording.records();
   recorder.finish(slots[0], 5000);
-  recorder.finish(slots[1], Times{std::chrono::nanoseconds(7), std::chrono::nanoseconds(8), std::chrono::nanoseconds(9)});
+  recorder.finish(
+      slots[1], Times{std::chrono::nanoseconds(7), std::chrono::nanoseconds(8), std::chrono::nanoseconds(9)});
   recorder.fail(slots[2], CallEnd::failed);
   recorder.fail(slots[3], CallEnd::cancelled);
   recorder.finish(slots[4], receive_of(source, 1), 5000);
@@ -266,7 +268,8 @@ TEST(RecorderRing, EndsWhereItsFileIsCutOff) {
     record(recorder, pair_of(recorder), 1, 11);
   }
   const std::string whole = content_of(recording.file());
-  recording.write(whole.substr(0, k_before + 3 * 32 + 16));  // records 9, 10, 11 are in the first three places
+  recording.write(
+      whole.substr(0, k_before + 3 * 32 + 16));  // records 9, 10, 11 are in the first three places
   const Trace trace = recording.read();
   EXPECT_EQ(sizes_of(trace), (std::vector<std::int64_t>{9, 10, 11}));
   std::map<std::string, std::int64_t> expected = skipped(3);
@@ -287,7 +290,8 @@ TEST(RecorderRing, LostPagesAreNoCalls) {
   }
   const std::string whole = content_of(recording.file());
   std::string bytes = whole;
-  std::fill(bytes.begin() + 69 * 4096, bytes.end(), '\0');  // 282,624 = 274,560 + 252 * 32: the last four places
+  std::fill(bytes.begin() + 69 * 4096, bytes.end(),
+            '\0');  // 282,624 = 274,560 + 252 * 32: the last four places
   recording.write(bytes);
   Trace trace = recording.read();
   EXPECT_EQ(trace.streams.at(0).events.size(), 252U);

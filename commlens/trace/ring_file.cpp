@@ -34,7 +34,8 @@ bool read_rows(const ReadAt& read, std::uint64_t offset, std::vector<Row>& rows)
 std::string ring_fault(const RingHead& head) {
   const RingHeader& ring = head.ring;
   if (ring.capacity < 1 || ring.capacity > std::uint64_t{k_most_ring_records}) {
-    return fmt::format("is a ring of {} records, at most {} are possible", ring.capacity, k_most_ring_records);
+    return fmt::format("is a ring of {} records, at most {} are possible", ring.capacity,
+                       k_most_ring_records);
   }
   if (ring.lapped_rows > k_most_lapped_rows || ring.lanes > k_most_ring_lanes ||
       head.stream.header_bytes != ring_header_bytes(ring.lapped_rows, ring.lanes)) {
@@ -85,7 +86,8 @@ RingPart read_ring(const ReadAt& read, const RingHead& head, std::uint64_t index
       block.second[row].duration_ns = k_unfinished;
     }
   }
-  part.records = std::span(block.second).subspan(std::min(part.overwritten, got), got - std::min(part.overwritten, got));
+  part.records =
+      std::span(block.second).subspan(std::min(part.overwritten, got), got - std::min(part.overwritten, got));
   return part;
 }
 

@@ -10,7 +10,8 @@ void put(std::uint64_t& place, std::uint64_t value) {
 }  // namespace
 
 RingHead ring_head(const StreamHeader& stream, std::uint64_t capacity, std::uint64_t lanes) {
-  RingHead head{.stream = stream, .ring = {.capacity = capacity, .lapped_rows = k_lapped_rows, .lanes = lanes}};
+  RingHead head{.stream = stream,
+                .ring = {.capacity = capacity, .lapped_rows = k_lapped_rows, .lanes = lanes}};
   head.stream.version = k_ring_version;
   head.stream.header_bytes = static_cast<std::uint32_t>(ring_header_bytes(k_lapped_rows, lanes));
   return head;

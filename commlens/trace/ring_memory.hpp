@@ -9,9 +9,9 @@
 
 namespace commlens {
 
-/// The part of a ring's file before its records, as its recorder writes it: what is left of overwritten calls.
-/// Without bytes, of a file that grows, nothing of it is used. One thread at a time; neither allocates, locks
-/// nor throws, except add_row.
+/// The part of a ring's file before its records, as its recorder writes it: what is left of overwritten
+/// calls. Without bytes, of a file that grows, nothing of it is used. One thread at a time; neither
+/// allocates, locks nor throws, except add_row.
 class RingMemory {
  public:
   RingMemory() = default;

@@ -432,11 +432,11 @@ void StreamFile::read(Part part, const std::vector<OpId>& ops, const StreamSurve
   const bool has_times = survey.has_times();
   LeftOut ignored;  // visit() counts it
   each_finished({first, count}, ops, ignored, [&](const StreamRecord& record) {
-                  calls.events.push_back({ops[record.op_number - 1], record.iteration, record.micro_batch});
-                  if (has_times) {
-                    calls.times.push_back(moved_times_of(record, shift));
-                  }
-                });
+    calls.events.push_back({ops[record.op_number - 1], record.iteration, record.micro_batch});
+    if (has_times) {
+      calls.times.push_back(moved_times_of(record, shift));
+    }
+  });
 }
 
 }  // namespace commlens

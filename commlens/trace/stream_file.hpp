@@ -70,8 +70,8 @@ class StreamFile {
   std::int64_t overwritten() const;
   /// What is left of these; `lanes`: how many there are by the tables.
   RingRemains remains(std::size_t lanes) const;
-  /// The iteration of the first record that is there, which may lack calls that were overwritten; absent where
-  /// none was.
+  /// The iteration of the first record that is there, which may lack calls that were overwritten; absent
+  /// where none was.
   std::optional<Iteration> cut_iteration() const;
 
   /// Reads the records that are in use; `ops` are the tables' rows, k_lost_op those that were lost.

@@ -83,17 +83,16 @@ INSTANTIATE_TEST_SUITE_P(
     name_of);
 
 // Ranks made other numbers of calls of each communicator since their rings were full.
-INSTANTIATE_TEST_SUITE_P(
-    FaultsInRings, HungJob,
-    testing::Values(Fault{"openmpi", "pause", "missing", {2}, "--ring 7"},
-                    Fault{"openmpi", "deadlock", "deadlock", {0, 1, 2, 3}, "--ring 7"},
-                    Fault{"openmpi", "count", "mismatch", {2}, "--ring 7"},
-                    Fault{"openmpi", "send", "missing", {2}, "--ring 7"},
-                    Fault{"openmpi", "any", "missing", {2}, "--ring 7"},
-                    Fault{"mpich", "pause", "missing", {2}, "--ring 7"},
-                    Fault{"mpich", "kind", "mismatch", {2}, "--ring 7"},
-                    Fault{"mpich", "circle", "deadlock", {2, 3}, "--ring 7"}),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(FaultsInRings, HungJob,
+                         testing::Values(Fault{"openmpi", "pause", "missing", {2}, "--ring 7"},
+                                         Fault{"openmpi", "deadlock", "deadlock", {0, 1, 2, 3}, "--ring 7"},
+                                         Fault{"openmpi", "count", "mismatch", {2}, "--ring 7"},
+                                         Fault{"openmpi", "send", "missing", {2}, "--ring 7"},
+                                         Fault{"openmpi", "any", "missing", {2}, "--ring 7"},
+                                         Fault{"mpich", "pause", "missing", {2}, "--ring 7"},
+                                         Fault{"mpich", "kind", "mismatch", {2}, "--ring 7"},
+                                         Fault{"mpich", "circle", "deadlock", {2, 3}, "--ring 7"}),
+                         name_of);
 
 TEST(WellJob, IsNotStuck) {
   const std::string mpi = has_mpi("openmpi") ? "openmpi" : "mpich";

@@ -29,8 +29,8 @@ class RecordedRing : public testing::TestWithParam<std::string> {
 // Each of the two ranks makes 1001 calls and kills itself.
 TEST_P(RecordedRing, OfAKilledJobHasItsLastCalls) {
   const JobDirectory directory;
-  const RecordedJob job = directory.record(program("modes", "kill-all"),
-                                           {.mpi = GetParam(), .ranks = 2, .flags = "--ring 100"});
+  const RecordedJob job =
+      directory.record(program("modes", "kill-all"), {.mpi = GetParam(), .ranks = 2, .flags = "--ring 100"});
   const Result<Trace> trace = read_trace(directory.trace());
   ASSERT_TRUE(trace) << trace.error().message << job.err;
   ASSERT_EQ(trace->streams.size(), 2U);
@@ -46,11 +46,12 @@ TEST_P(RecordedRing, OfAKilledJobHasItsLastCalls) {
       << summary.out;
 }
 
-// Of the 31 calls of each rank the last 16 are there; those of the first of these iterations have lost their number.
+// Of the 31 calls of each rank the last 16 are there; those of the first of these iterations have lost their
+// number.
 TEST_P(RecordedRing, KeepsTheMarksOfTheProgram) {
   const JobDirectory directory;
-  const RecordedJob job = directory.record(program("heat", ""),
-                                           {.mpi = GetParam(), .ranks = 2, .flags = "--ring 16 --no-summary"});
+  const RecordedJob job = directory.record(
+      program("heat", ""), {.mpi = GetParam(), .ranks = 2, .flags = "--ring 16 --no-summary"});
   EXPECT_EQ(job.exit_code, 0) << job.err;
   EXPECT_NE(job.err.find("trace: 62 records of 2 ranks, of each the last 16 are there\n"), std::string::npos)
       << job.err;
@@ -74,7 +75,8 @@ TEST_P(RecordedRing, IsOfTheUsualSizeWithoutANumber) {
 
 TEST_P(RecordedRing, RefusesNumbersThatAreNone) {
   const JobDirectory directory;
-  for (const char* const flags : {"--ring 0", "--ring -5", "--ring many", "--ring 1073741825", "--ring 1.5"}) {
+  for (const char* const flags :
+       {"--ring 0", "--ring -5", "--ring many", "--ring 1073741825", "--ring 1.5"}) {
     const RecordedJob job = directory.record("true", {.mpi = GetParam(), .ranks = 2, .flags = flags});
     EXPECT_EQ(job.exit_code, 2) << flags;
     EXPECT_NE(job.err.find("--ring"), std::string::npos) << job.err;

@@ -277,7 +277,8 @@ TEST(NcclRecord, KeepsTheLastCallsInARing) {
   for (const RankStream& stream : trace.streams) {
     calls += stream.events.size();
   }
-  EXPECT_EQ(calls, 56U - 4U);  // of 17 records of each rank, three of them of calls that failed or were cancelled
+  EXPECT_EQ(calls,
+            56U - 4U);  // of 17 records of each rank, three of them of calls that failed or were cancelled
   EXPECT_EQ(trace.provenance.skipped.at("call overwritten, ring full"), 4);
 }
 
