@@ -285,11 +285,12 @@ void RankFollower::renumber(const RingRemains& remains, std::chrono::nanoseconds
   }
   std::vector<LiveNumbers::Open>& open = numbers_.open();
   for (const LappedCall& lapped : remains.lapped) {
-    const Facts* const facts = facts_of(lapped.record.op_number);
-    if (lapped.index < read || is_impossible(lapped.record)) {
+    const std::uint32_t row = lapped.record.op_number;
+    const Facts* const facts = row == 0 ? nullptr : facts_of(row);
+    if (lapped.index < read) {  // it is followed already
       continue;
     }
-    if (lapped.record.op_number == 0 || facts == nullptr || !facts->is_known) {
+    if (facts == nullptr || !facts->is_known || is_impossible(lapped.record)) {
       ++unknown_;
       continue;
     }

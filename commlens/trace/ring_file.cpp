@@ -101,7 +101,8 @@ RingRemains read_remains(const ReadAt& read, std::size_t lanes) {
     }
     std::atomic_thread_fence(std::memory_order_acquire);
     remains.first = window_of(head).first;
-    remains.unknown = head.ring.unkept + std::min(head.ring.uncounted, UINT64_MAX - head.ring.unkept);
+    constexpr std::uint64_t enough = std::uint64_t{1} << 40;
+    remains.unknown = std::min(head.ring.unkept, enough) + std::min(head.ring.uncounted, enough);
     remains.lapped.resize(static_cast<std::size_t>(head.ring.lapped));
     remains.counts.resize(std::min<std::size_t>(lanes, head.ring.lanes));
     const std::uint64_t counts = sizeof head + head.ring.lapped_rows * sizeof(LappedCall);
@@ -113,9 +114,14 @@ RingRemains read_remains(const ReadAt& read, std::size_t lanes) {
     remains.is_whole = read_head(read, now) && is_between_changes(head) && is_between_changes(now) &&
                        now.ring.begun == head.ring.begun && now.ring.changes == head.ring.changes;
   }
-  const std::size_t impossible = std::erase_if(
-      remains.lapped, [&](const LappedCall& call) { return call.index >= remains.first; });
-  remains.unknown = remains.unknown + std::min(impossible, UINT64_MAX - remains.unknown);
+  const std::size_t impossible = std::erase_if(remains.lapped, [&](const LappedCall& call) {
+    return call.index >= remains.first || call.number > remains.first;
+  });
+  for (std::uint64_t& count : remains.counts) {  // there were no more
+    remains.unknown += count > remains.first ? 1 : 0;
+    count = std::min(count, remains.first);
+  }
+  remains.unknown += impossible;
   return remains;
 }
 
