@@ -28,11 +28,12 @@ using namespace commlens;
 /// A recording of one rank in a directory of its own, removed at the end.
 class Recording {
  public:
-  explicit Recording(bool computes = false) {
+  explicit Recording(bool computes = false, std::int64_t ring = 0) {
     std::string name = (std::filesystem::temp_directory_path() / "commlens-benchmark-XXXXXX").string();
     COMMLENS_CHECK(mkdtemp(name.data()) != nullptr, "the benchmark needs a temporary directory");
     directory_ = name;
-    create_recording(directory_ / "trace", {.producer = "benchmark", .ranks = 1, .compute = computes});
+    create_recording(directory_ / "trace",
+                     {.producer = "benchmark", .ranks = 1, .compute = computes, .ring_records = ring});
   }
   ~Recording() { std::filesystem::remove_all(directory_); }
   Recording(const Recording&) = delete;
@@ -64,10 +65,11 @@ void report(benchmark::State& state, const Recorder& recorder, std::int64_t faul
   state.counters["dropped"] = static_cast<double>(recorder.dropped());
 }
 
-/// As fast as it goes; `state.range(0)` descriptions in turn.
+/// As fast as it goes; `state.range(0)` descriptions in turn, `state.range(1)` records in a ring, 0: the file
+/// grows.
 void begin_and_finish(benchmark::State& state) {
-  const Recording recording;
-  Recorder recorder(recording.path(), Rank{0});
+  const Recording recording(false, state.range(1));
+  Recorder recorder(recording.path(), Rank{0}, {.ring_records = state.range(1)});
   const GroupId group = recorder.group({Rank{0}, Rank{1}}, Axis::dp);
   const std::int64_t descriptions = state.range(0);
   for (std::int64_t description = 0; description < descriptions; ++description) {
@@ -193,7 +195,7 @@ void read_the_clock(benchmark::State& state) {
 /// the clock are those that a recorded call has made anyway.
 void stop_and_start_computing(benchmark::State& state) {
   const Recording recording(true);
-  Recorder recorder(recording.path(), Rank{0}, RecorderParts::calls_and_compute);
+  Recorder recorder(recording.path(), Rank{0}, {.parts = RecorderParts::calls_and_compute});
   std::int64_t now_ns = Clock::of_process().now_ns();
   recorder.start_computing(now_ns);
   const std::int64_t faults = page_faults();
@@ -206,7 +208,11 @@ void stop_and_start_computing(benchmark::State& state) {
 
 BENCHMARK(read_the_clock)->Repetitions(9)->ReportAggregatesOnly();
 BENCHMARK(write_records)->Arg(0)->Arg(1)->Iterations(2'000'000)->Repetitions(9)->ReportAggregatesOnly();
-BENCHMARK(begin_and_finish)->Arg(1)->Arg(500)->Iterations(2'000'000)->Repetitions(9)->ReportAggregatesOnly();
+BENCHMARK(begin_and_finish)
+    ->ArgsProduct({{1, 500}, {0, 4096, 262'144}})
+    ->Iterations(2'000'000)
+    ->Repetitions(9)
+    ->ReportAggregatesOnly();
 BENCHMARK(begin_and_finish_in_bursts)
     ->UseManualTime()
     ->Iterations(1000)

@@ -6,6 +6,7 @@
 set(capture_floors base/check base/dtype base/file base/sums base/text base/unfinished base/units comm/axis comm/event comm/group comm/mesh comm/rank_range
     trace/clock trace/comm_members trace/compute_file
     trace/compute_recorder trace/create_recording trace/growing_file trace/json_text trace/manifest_writer trace/mapped_file trace/op_cache
+    trace/op_lanes trace/recorder_file trace/ring_memory
     trace/rank_process trace/rank_tables_file trace/recorder trace/stream_layout trace/table_text trace/trace trace/trace_directory)
 list(TRANSFORM capture_floors PREPEND ${PROJECT_SOURCE_DIR}/commlens/)
 list(TRANSFORM capture_floors APPEND .cpp)
@@ -96,7 +97,7 @@ set(nccl_common calls comm job marks process stream symbols)
 function(commlens_nccl_capture target map)
   list(TRANSFORM nccl_common PREPEND ${PROJECT_SOURCE_DIR}/commlens/capture/nccl_ OUTPUT_VARIABLE common)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/commlens/capture/nccl_ OUTPUT_VARIABLE sources)
-  set(sources ${common} ${sources} ${PROJECT_SOURCE_DIR}/commlens/capture/call_sites)
+  set(sources ${common} ${sources} ${PROJECT_SOURCE_DIR}/commlens/capture/call_sites ${PROJECT_SOURCE_DIR}/commlens/capture/environment)
   list(TRANSFORM sources APPEND .cpp)
   set(exported ${PROJECT_SOURCE_DIR}/commlens/capture/${map})
   add_library(${target} MODULE ${sources} $<TARGET_OBJECTS:commlens_capture_floors>)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -124,6 +125,9 @@ ChildProgram child_of(const RecordRequest& request, const Capture& chosen, const
   variables.push_back(fmt::format("{}={}", capture::k_command_variable, as_typed(request.command)));
   if (request.call_sites) {
     variables.push_back(fmt::format("{}=1", capture::k_sites_variable));
+  }
+  if (request.ring_records > 0 || std::getenv(capture::k_ring_variable) != nullptr) {
+    variables.push_back(fmt::format("{}={}", capture::k_ring_variable, request.ring_records));
   }
   variables.insert(variables.end(), chosen.variables.begin(), chosen.variables.end());
   return {.command = with_exports(request.command, variables), .variables = variables};

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@ struct RecordRequest {
   std::string mpi;                           // the program's MPI: openmpi or mpich; empty: detected
   std::string nccl;  // in place of MPI: profiler or shim (docs/recording-nccl.md); empty: MPI
   Events events;
-  bool call_sites = false;  // record where calls are made (summary --call-sites)
+  std::int64_t ring_records = 0;  // of a rank the last so many calls are kept; 0: all
+  bool call_sites = false;        // record where calls are made (summary --call-sites)
 };
 
 struct RecordResult {

@@ -14,6 +14,8 @@
 #include "commlens/base/result.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/trace/manifest.hpp"
+#include "commlens/trace/rank_tables.hpp"
+#include "commlens/trace/ring_file.hpp"
 #include "commlens/trace/stream_layout.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -56,7 +58,8 @@ std::optional<RepeatingPart> repeating_to_end(std::span<const std::uint32_t> cal
   return std::nullopt;
 }
 
-/// The records of one rank's file, mapped into memory: changes are written to the file.
+/// The records of one rank's file, mapped into memory: changes are written to the file. Nobody else writes
+/// it.
 class Records {
  public:
   explicit Records(const std::filesystem::path& path) {
@@ -77,6 +80,7 @@ class Records {
     if (bytes_ == MAP_FAILED) {
       throw SystemError(fmt::format("cannot map {}: {}", path.string(), std::strerror(errno)));
     }
+    window_ = window();
   }
   ~Records() {
     if (bytes_ != nullptr) {
@@ -84,71 +88,131 @@ class Records {
     }
   }
   Records(Records&& other) noexcept
-      : bytes_(std::exchange(other.bytes_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : bytes_(std::exchange(other.bytes_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        window_(std::exchange(other.window_, {})) {}
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
   Records& operator=(Records&&) = delete;
 
-  std::span<StreamRecord> all() const {
+  /// In order of issue.
+  std::size_t size() const { return window_.count; }
+  StreamRecord& operator[](std::size_t row) const {
+    return window_.records[(window_.first + row) % window_.places];
+  }
+  /// Calls before these were overwritten.
+  bool has_lost_start() const { return window_.has_lost_start; }
+
+ private:
+  struct Window {
+    StreamRecord* records = nullptr;
+    std::size_t places = 1;
+    std::size_t first = 0;
+    std::size_t count = 0;
+    bool has_lost_start = false;
+  };
+
+  Window window() const {
     if (bytes_ == nullptr) {
       return {};
     }
+    RingHead head;
+    std::memcpy(&head, bytes_, std::min(size_, sizeof head));
+    if (head.stream.version == k_ring_version && !is_lost(head.stream)) {
+      return window_of_ring(head);
+    }
     const std::size_t room = (size_ - sizeof(StreamHeader)) / sizeof(StreamRecord);
-    const auto* const header = static_cast<const StreamHeader*>(bytes_);
     auto* const records =
         reinterpret_cast<StreamRecord*>(static_cast<std::byte*>(bytes_) + sizeof(StreamHeader));
     const std::uint64_t used =
-        is_lost(*header) ? records_before_zeros(std::as_bytes(std::span(records, room)), sizeof(StreamRecord))
-                         : header->records;
-    return {records, static_cast<std::size_t>(std::min<std::uint64_t>(used, room))};
+        is_lost(head.stream)
+            ? records_before_zeros(std::as_bytes(std::span(records, room)), sizeof(StreamRecord))
+            : head.stream.records;
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(used, room));
+    return {records, std::max<std::size_t>(count, 1), 0, count, false};
   }
 
- private:
+  /// Of one that was damaged nothing.
+  Window window_of_ring(const RingHead& head) const {
+    const RingWindow its = window_of(head);
+    const std::uint64_t places = std::min(head.ring.capacity, its.end);
+    if (!ring_fault(head).empty() || places == 0 ||
+        head.stream.header_bytes + places * sizeof(StreamRecord) > size_) {
+      return {};
+    }
+    auto* const records =
+        reinterpret_cast<StreamRecord*>(static_cast<std::byte*>(bytes_) + head.stream.header_bytes);
+    return {records, static_cast<std::size_t>(places), static_cast<std::size_t>(its.first % places),
+            static_cast<std::size_t>(its.end - its.first), its.first > 0};
+  }
+
   void* bytes_ = nullptr;
   std::size_t size_ = 0;
+  Window window_;
 };
 
-std::vector<Records> records_of_ranks(const std::filesystem::path& directory) {
+struct RankRecords {
+  Records records;
+  bool has_ended = false;  // its recording was closed
+};
+
+std::vector<RankRecords> records_of_ranks(const std::filesystem::path& directory) {
   const Result<Manifest> manifest = read_manifest(directory / k_manifest_name);
   if (!manifest) {
     throw SystemError(manifest.error().message);
   }
-  std::vector<Records> ranks;
+  std::vector<RankRecords> ranks;
   std::error_code ignored;
   for (const StreamEntry& entry : manifest->streams) {
     if (std::filesystem::exists(directory / entry.file, ignored)) {
-      ranks.emplace_back(directory / entry.file);
+      ranks.push_back({Records(directory / entry.file), true});
+      if (ranks.back().records.has_lost_start()) {
+        Trace rows;
+        const Result<RankTables> tables = read_rank_tables(directory / entry.tables, rows);
+        ranks.back().has_ended = tables && tables->closing;
+      }
     }
   }
   return ranks;
 }
 
-bool are_marked(const std::vector<Records>& ranks) {
-  return std::any_of(ranks.begin(), ranks.end(), [](const Records& rank) {
-    const std::span<StreamRecord> records = rank.all();
-    return std::any_of(records.begin(), records.end(), [](const StreamRecord& record) {
-      return record.op_number != 0 && record.iteration != k_init_iteration;
-    });
+/// Where the start is lost, repetitions are counted from the end, which must be the same call on all ranks.
+bool have_common_place(const std::vector<RankRecords>& ranks) {
+  const bool have_lost = std::any_of(ranks.begin(), ranks.end(),
+                                     [](const RankRecords& rank) { return rank.records.has_lost_start(); });
+  return !have_lost ||
+         std::all_of(ranks.begin(), ranks.end(), [](const RankRecords& rank) { return rank.has_ended; });
+}
+
+bool are_marked(const std::vector<RankRecords>& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(), [](const RankRecords& rank) {
+    for (std::size_t row = 0; row < rank.records.size(); ++row) {
+      const StreamRecord& record = rank.records[row];
+      if (record.op_number != 0 && record.iteration != k_init_iteration) {
+        return true;
+      }
+    }
+    return false;
   });
 }
 
 std::optional<RepeatingPart> repeating_part_of(const Records& rank) {
   std::vector<std::uint32_t> ops;
-  ops.reserve(rank.all().size());
-  for (const StreamRecord& record : rank.all()) {
-    ops.push_back(record.op_number);
+  ops.reserve(rank.size());
+  for (std::size_t row = 0; row < rank.size(); ++row) {
+    ops.push_back(rank[row].op_number);
   }
   return repeating_part(ops);
 }
 
 void write_iterations(const Records& rank, const RepeatingPart& part) {
-  const std::span<StreamRecord> records = rank.all();
-  for (std::size_t at = 0; at < records.size(); ++at) {
+  const Iteration before = rank.has_lost_start() ? k_unknown_iteration : k_init_iteration;
+  for (std::size_t at = 0; at < rank.size(); ++at) {
     const bool is_before = at < part.start;
     const bool is_after = at >= part.start + part.period * part.repeats;
-    records[at].iteration = is_before  ? k_init_iteration
-                            : is_after ? k_unknown_iteration
-                                       : static_cast<Iteration>((at - part.start) / part.period);
+    rank[at].iteration = is_before  ? before
+                         : is_after ? k_unknown_iteration
+                                    : static_cast<Iteration>((at - part.start) / part.period);
   }
 }
 
@@ -200,23 +264,29 @@ std::vector<RepeatingPart> common_parts(const std::vector<std::optional<Repeatin
 }
 
 std::string settle_iterations(const std::filesystem::path& directory) {
-  std::vector<Records> ranks = records_of_ranks(directory);
+  const std::vector<RankRecords> ranks = records_of_ranks(directory);
   if (are_marked(ranks)) {
     return "iterations marked by the program";
   }
   std::vector<std::optional<RepeatingPart>> found;
-  for (const Records& rank : ranks) {
-    found.push_back(repeating_part_of(rank));
+  for (const RankRecords& rank : ranks) {
+    found.push_back(repeating_part_of(rank.records));
   }
-  const std::vector<RepeatingPart> parts = common_parts(found);
+  const bool have_place = have_common_place(ranks);
+  const std::vector<RepeatingPart> parts = have_place ? common_parts(found) : std::vector<RepeatingPart>{};
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (!parts.empty()) {
-      write_iterations(ranks[rank], parts[rank]);
+      write_iterations(ranks[rank].records, parts[rank]);
       continue;
     }
-    for (StreamRecord& record : ranks[rank].all()) {
-      record.iteration = k_unknown_iteration;
+    for (std::size_t row = 0; row < ranks[rank].records.size(); ++row) {
+      ranks[rank].records[row].iteration = k_unknown_iteration;
     }
+  }
+  if (!have_place) {
+    return "iterations unknown: the program marks none, and of a job that did not end a ring does not say "
+           "which "
+           "calls of its ranks belong together";
   }
   return parts.empty() ? "iterations unknown: the program marks none and its calls do not repeat"
                        : period_text(parts);

@@ -1,9 +1,16 @@
 #include "commlens/app/record_iterations.hpp"
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "commlens/trace/manifest.hpp"
+#include "commlens/trace/recorder.hpp"
+#include "commlens/trace/stream_file.hpp"
+#include "commlens/trace/test_support.hpp"
 
 namespace commlens {
 namespace {
@@ -61,6 +68,64 @@ TEST(CommonParts, NeedsEveryRank) {
 TEST(CommonParts, RefusesNumbersThatDoNotFit) {
   // 9 = 5 * 1 + 4: four left over where one makes an iteration.
   EXPECT_TRUE(common_parts({RepeatingPart{0, 3, 5}, RepeatingPart{0, 1, 9}}).empty());
+}
+
+/// Two ranks in rings of 10 records; each makes a call that occurs once and then `repeats` times two that
+/// repeat.
+class RepetitionsInRings : public testing::Test {
+ protected:
+  void record(int repeats) {
+    create_recording(path_, {.producer = "test", .ranks = 2, .ring_records = 10});
+    for (const std::int64_t rank : {0, 1}) {
+      Recorder& recorder = *recorders_.emplace_back(
+          std::make_unique<Recorder>(path_, Rank{rank}, RecorderOptions{.ring_records = 10}));
+      const GroupId group = recorder.group({Rank{0}, Rank{1}}, Axis::world);
+      const auto call = [&](CommKind kind) {
+        recorder.finish(recorder.begin({.kind = kind, .group = group, .tag = {}}));
+      };
+      call(CommKind::broadcast);
+      for (int repeat = 0; repeat < repeats; ++repeat) {
+        call(CommKind::all_reduce);
+        call(CommKind::barrier);
+      }
+    }
+  }
+  std::vector<Iteration> iterations() const {
+    std::vector<Iteration> found;
+    const Result<Manifest> manifest = read_manifest(path_ / "manifest.json");
+    const Result<StreamFile> file = StreamFile::open(path_ / "rank-1.bin", manifest->streams.at(1));
+    file->visit_records(std::vector<OpId>(3),
+                        [&](OpId, const StreamRecord& record) { found.push_back(record.iteration); });
+    return found;
+  }
+  test_support::ScratchDirectory directory_;
+  std::filesystem::path path_ = directory_ / "t";
+  std::vector<std::unique_ptr<Recorder>> recorders_;
+};
+
+TEST_F(RepetitionsInRings, AreNumberedFromTheFirstThatIsLeft) {
+  record(100);
+  recorders_.clear();
+  EXPECT_EQ(settle_iterations(path_),
+            "5 iterations found by repetition: the same 2 calls of a rank again and again");
+  EXPECT_EQ(iterations(), (std::vector<Iteration>{0, 0, 1, 1, 2, 2, 3, 3, 4, 4}));
+}
+
+TEST_F(RepetitionsInRings, OfCallsThatAreAllThereBeginAfterInitialisation) {
+  record(4);  // 9 calls
+  recorders_.clear();
+  EXPECT_EQ(settle_iterations(path_),
+            "4 iterations found by repetition: the same 2 calls of a rank again and again");
+  EXPECT_EQ(iterations(), (std::vector<Iteration>{-1, 0, 0, 1, 1, 2, 2, 3, 3}));
+}
+
+// The ranks of a job that was killed were not all at the same call.
+TEST_F(RepetitionsInRings, ArentLookedForWhereTheLastCallsMayDiffer) {
+  record(100);
+  recorders_.front().reset();
+  EXPECT_EQ(settle_iterations(path_).substr(0, 61),
+            "iterations unknown: the program marks none, and of a job that");
+  EXPECT_EQ(iterations(), std::vector<Iteration>(10, k_unknown_iteration));
 }
 
 }  // namespace

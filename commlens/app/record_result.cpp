@@ -58,11 +58,14 @@ std::string cost_text(const Manifest& manifest, nanoseconds elapsed) {
 /// The size of the recording, including unfinished calls.
 std::string extent_text(const Manifest& manifest) {
   std::int64_t records = 0;
+  std::int64_t ring = 0;
   for (const StreamEntry& stream : manifest.streams) {
     records += stream.events.value_or(0);
+    ring = std::max(ring, stream.ring);
   }
-  return fmt::format("{} records of {} rank{}", with_commas(records),
-                     with_commas(std::ssize(manifest.streams)), manifest.streams.size() == 1 ? "" : "s");
+  return fmt::format("{} records of {} rank{}{}", with_commas(records),
+                     with_commas(std::ssize(manifest.streams)), manifest.streams.size() == 1 ? "" : "s",
+                     ring == 0 ? "" : fmt::format(", of each the last {} are there", with_commas(ring)));
 }
 
 /// Whether a rank of the job still records: a process of another launcher, which ends later.

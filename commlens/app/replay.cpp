@@ -210,7 +210,7 @@ bench::PlayOptions play_options(const ReplayRequest& request, ReplayPacing pacin
 std::vector<nanoseconds> play(const PreparedReplay& prepared, const ReplayRequest& request,
                               const bench::PlayOptions& options, Communicator& world) {
   bench::ReplayRank rank(prepared.plan, world);
-  Recorder recorder(request.output, Rank{world.rank().value}, RecorderParts::calls_and_compute);
+  Recorder recorder(request.output, Rank{world.rank().value}, {.parts = RecorderParts::calls_and_compute});
   std::vector<nanoseconds> runs;
   for (std::int64_t run = 1; run < request.repeat; ++run) {
     runs.push_back(rank.play(options));

@@ -85,7 +85,7 @@ Trace replayed(const Trace& trace, const PlayOptions& options, nanoseconds delay
                           .progress = {},
                           .is_replay = true});
   run_thread_ranks(static_cast<std::int64_t>(plan->ranks.size()), [&](std::unique_ptr<Communicator> world) {
-    Recorder recorder(path, Rank{world->rank().value}, RecorderParts::calls_and_compute);
+    Recorder recorder(path, Rank{world->rank().value}, {.parts = RecorderParts::calls_and_compute});
     SlowNetwork slow(std::move(world), delay);
     ReplayRank rank(*plan, slow);
     rank.play(options, recorder);

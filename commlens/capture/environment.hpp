@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 
 /// How `commlens record` and the capture libraries speak to each other: variables that launchers pass on, and
 /// files in the directory of the recording.
@@ -7,6 +8,10 @@ namespace commlens::capture {
 constexpr const char* k_directory_variable = "COMMLENS_TRACE";   // where the recording goes; unset: none
 constexpr const char* k_command_variable = "COMMLENS_COMMAND";   // what was run, for people
 constexpr const char* k_sites_variable = "COMMLENS_CALL_SITES";  // not empty: record where calls are made
+constexpr const char* k_ring_variable = "COMMLENS_RING";  // records of a rank that are kept; unset: all
+/// What k_ring_variable says, 0 where it says nothing that can be.
+std::int64_t asked_ring() noexcept;
+
 /// Of a recording of NCCL: says which job it is of. Its processes hold a shared lock (flock) on it as long as
 /// they live, so that nobody removes the directory when one of them comes late.
 constexpr const char* k_job_file_name = "nccl-job.bin";

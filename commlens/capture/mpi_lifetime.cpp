@@ -51,7 +51,8 @@ DirectoryName made_directory(const char* asked, int ranks) {
                   .description = fmt::format("{}{}{}", command == nullptr ? "" : command,
                                              command == nullptr ? "" : " · ", library_version()),
                   .framework = "mpi",
-                  .ranks = ranks});
+                  .ranks = ranks,
+                  .ring_records = asked_ring()});
       if (directory.string().size() < name.size()) {
         std::strncpy(name.data(), directory.c_str(), name.size() - 1);
       }
@@ -70,7 +71,8 @@ std::unique_ptr<Recorder> opened_recorder(const DirectoryName& directory) {
   }
   try {
     fs::create_directories(directory.data());  // a directory of this machine where they share no file system
-    return std::make_unique<Recorder>(directory.data(), Rank{kept().rank});
+    return std::make_unique<Recorder>(directory.data(), Rank{kept().rank},
+                                      RecorderOptions{.ring_records = asked_ring()});
   } catch (const std::exception& error) {
     kept().trouble = error.what();
     return nullptr;

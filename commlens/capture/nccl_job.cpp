@@ -187,7 +187,8 @@ void JobDirectory::write_manifest(const fs::path& directory) const {
   write_recording_manifest(directory, {.producer = "commlens " COMMLENS_VERSION,
                                        .description = variable(k_command_variable),
                                        .framework = "nccl",
-                                       .ranks = ranks_});
+                                       .ranks = ranks_,
+                                       .ring_records = asked_ring()});
 }
 
 // An entry is the global rank plus 1, so that a hole in the file means nobody. Each member writes its own.

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/file.hpp"
+#include "commlens/capture/environment.hpp"
 #include "commlens/capture/nccl_job.hpp"
 #include "commlens/trace/table_text.hpp"
 #include "commlens/trace/trace.hpp"
@@ -160,7 +161,7 @@ NcclStream::NcclStream(std::filesystem::path directory, Rank self, std::uint32_t
       self_(self),
       index_(index),
       clock_(Clock::of_process()),
-      recorder_(directory_, self),
+      recorder_(directory_, self, {.ring_records = asked_ring()}),
       sites_(CallSites::if_asked(recorder_)) {
   std::transform(k_nccl_notes.begin(), k_nccl_notes.end(), notes_.begin(),
                  [this](std::string_view text) { return recorder_.name(text); });

@@ -10,6 +10,7 @@
 #include "commlens/base/units.hpp"
 #include "commlens/base/wrapped.hpp"
 #include "commlens/cli/command.hpp"
+#include "commlens/trace/stream_layout.hpp"
 
 namespace commlens {
 namespace {
@@ -19,6 +20,7 @@ constexpr const char* k_record_examples = R"(Examples:
   commlens record -o run1 -- mpirun -n 4 python3 train.py
   mpirun -n 4 commlens record -- ./app
   srun -n 64 commlens record -o $SCRATCH/run1 -- ./app
+  commlens record --ring -- srun python3 train.py
   commlens record --nccl profiler -- torchrun --nproc-per-node 8 train.py
 The trace is written to the directory named by -o. Standard output is the program's; messages of commlens go to
 standard error.
@@ -28,6 +30,7 @@ struct RecordFlags {
   std::string directory = "commlens-trace";
   std::string mpi;
   std::string nccl;
+  std::int64_t ring = 0;
   bool call_sites = false;
   bool no_summary = false;
   std::vector<std::string> command;
@@ -55,7 +58,13 @@ void show_job(Console& console, const RecordedJob& job, bool has_summary) {
 }
 
 Result<ExitCode> record_verb(Console& console, const RecordFlags& flags) {
-  return record({flags.command, flags.directory, flags.mpi, flags.nccl, events_of(console), flags.call_sites})
+  return record({.command = flags.command,
+                 .directory = flags.directory,
+                 .mpi = flags.mpi,
+                 .nccl = flags.nccl,
+                 .events = events_of(console),
+                 .ring_records = flags.ring,
+                 .call_sites = flags.call_sites})
       .map([&](const RecordResult& result) {
         // Standard output belongs to the program that was recorded.
         Console own{console.err, console.err, console.err_is_terminal ? console.style : TextStyle{}, false};
@@ -83,6 +92,11 @@ Action declare_record(CLI::App& verb) {
           "standing before either library")
       ->check(CLI::IsMember({"profiler", "shim"}))
       ->excludes("--mpi");
+  verb.add_option("--ring", flags->ring,
+                  "Keep the last N calls of each rank in a file that does not grow, for jobs of any length; "
+                  "262144 (8 MiB) without N")
+      ->type_name("[N]")
+      ->check(CLI::Range(std::int64_t{1}, k_most_ring_records));
   verb.add_flag("--call-sites", flags->call_sites,
                 "Record also where the program makes its calls, for summary --call-sites");
   verb.add_flag("--no-summary", flags->no_summary, "Say only where the trace is and what recording cost");

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "commlens/base/text.hpp"
 #include "commlens/cli/command.hpp"
 #include "commlens/cli/familiar_flags.hpp"
+#include "commlens/trace/stream_layout.hpp"
 
 namespace commlens {
 namespace {
@@ -99,6 +101,22 @@ std::vector<std::string> with_sp_value(const std::vector<std::string>& arguments
   return result;
 }
 
+/// --ring of record may have no value; the word after it is one unless it is an option or "--".
+std::vector<std::string> with_ring_value(std::vector<std::string> arguments) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  const auto ring = std::find(arguments.begin(), end, "--ring");
+  if (arguments.empty() || arguments.front() != "record" || ring == end) {
+    return arguments;
+  }
+  const auto next = ring + 1;
+  const bool is_option = next != end && next->starts_with('-') &&
+                         (next->size() < 2 || std::isdigit(static_cast<unsigned char>((*next)[1])) == 0);
+  if (next == end || is_option) {
+    *ring = fmt::format("--ring={}", k_default_ring_records);
+  }
+  return arguments;
+}
+
 }  // namespace
 
 void declare_output(CLI::App& verb, OutputFlags& flags) {
@@ -167,7 +185,7 @@ ExitCode run(const std::vector<std::string>& arguments, Console& console) {
     return refuse_verb(console, arguments.front());
   }
 
-  std::vector<std::string> reversed = with_sp_value(arguments);
+  std::vector<std::string> reversed = with_ring_value(with_sp_value(arguments));
   std::reverse(reversed.begin(), reversed.end());
   try {
     app.parse(reversed);

@@ -247,7 +247,7 @@ TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique
     std::unique_ptr<Recorder> recorder;
     if (options.trace) {
       recorder = std::make_unique<Recorder>(*options.trace, Rank{world->rank().value},
-                                            RecorderParts::calls_and_compute);
+                                            RecorderOptions{.parts = RecorderParts::calls_and_compute});
     }
     const c10::DeviceGuard on_device(device_of(options, *world));
     TrainOutcome outcome = RankTrainer(job, options, std::move(world), recorder.get(), on_iteration).run();

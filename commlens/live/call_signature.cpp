@@ -6,33 +6,9 @@
 
 #include "commlens/base/dtype.hpp"
 #include "commlens/base/sums.hpp"
+#include "commlens/trace/op_lanes.hpp"
 
 namespace commlens {
-namespace {
-
-constexpr std::string_view k_window_prefix = "MPI_Win_";
-
-/// Functions of MPI of kind `other` that all members of the communicator call (MPI 4.0, chapters 6, 8, 12).
-bool is_collective_function(std::string_view function) {
-  std::string_view name = function;
-  if (!name.starts_with("MPI_")) {
-    return true;  // of other libraries: gather, scatter
-  }
-  if (name == "MPI_Win_fence") {
-    return true;
-  }
-  name.remove_prefix(4);
-  if (name.starts_with('I')) {
-    name.remove_prefix(1);
-  }
-  const auto begins = [&](std::string_view word) {
-    return name.size() >= word.size() &&
-           std::equal(word.begin(), word.end(), name.begin(), [](char a, char b) { return a == (b | 0x20); });
-  };
-  return begins("gather") || begins("scatter") || begins("scan") || begins("exscan") || begins("neighbor");
-}
-
-}  // namespace
 
 bool has_own_sizes(std::string_view function) {
   if (!function.starts_with("MPI_")) {
@@ -59,13 +35,13 @@ CallPart part_of(const Trace& tables, const CommOp& op, Rank rank) {
     return op.kind == CommKind::send ? CallPart::send : CallPart::receive;
   }
   const bool is_member = std::find(members.begin(), members.end(), rank) != members.end();
-  const bool is_collective = op.kind != CommKind::other || is_collective_function(tables.names.text(op.name));
+  const bool is_collective = lane_kind(op.kind, tables.names.text(op.name)) != LaneKind::other;
   return is_member && members.size() > 1 && is_collective ? CallPart::collective : CallPart::other;
 }
 
 CallChannel channel_of(const Trace& tables, const CommOp& op, Rank rank, CallPart part) {
   return {.is_pair = part != CallPart::collective,
-          .is_window = tables.names.text(op.name).starts_with(k_window_prefix),
+          .is_window = lane_kind(CommKind::barrier, tables.names.text(op.name)) == LaneKind::window,
           .members = tables.groups.members(op.group, rank),
           .communicator = tables.groups.communicator(op.group)};
 }

@@ -20,23 +20,26 @@ inline PollTime at(std::int64_t second) {
 /// A job of some ranks whose calls a test makes one by one.
 class FollowedRanks {
  public:
-  explicit FollowedRanks(const std::filesystem::path& directory, std::int64_t ranks = 2)
-      : directory_(directory) {
-    create_recording(directory, {.producer = "test", .framework = {}, .ranks = ranks});
+  /// `ring`: records that each keeps, 0: all.
+  explicit FollowedRanks(const std::filesystem::path& directory, std::int64_t ranks = 2,
+                         std::int64_t ring = 0)
+      : directory_(directory), ring_(ring) {
+    create_recording(directory, {.producer = "test", .framework = {}, .ranks = ranks, .ring_records = ring});
     recorders_.resize(static_cast<std::size_t>(ranks));
   }
   Recorder& rank(std::int64_t rank) {
     std::unique_ptr<Recorder>& recorder = recorders_[static_cast<std::size_t>(rank)];
     if (!recorder) {
-      recorder = std::make_unique<Recorder>(directory_, Rank{rank});
+      recorder = std::make_unique<Recorder>(directory_, Rank{rank}, RecorderOptions{.ring_records = ring_});
     }
     return *recorder;
   }
-  Recorder::Slot enter(std::int64_t of, std::int64_t elements = 8, bool is_blocking = true) {
+  Recorder::Slot enter(std::int64_t of, std::int64_t elements = 8, bool is_blocking = true,
+                       CommunicatorId communicator = CommunicatorId{7}) {
     Recorder& recorder = rank(of);
     return recorder.begin({.kind = CommKind::all_reduce,
                            .dtype = DType::fp32,
-                           .group = recorder.group(members(), Axis::unknown, CommunicatorId{7}),
+                           .group = recorder.group(members(), Axis::unknown, communicator),
                            .input = Elements{elements},
                            .output = Elements{elements},
                            .blocking = is_blocking,
@@ -58,6 +61,7 @@ class FollowedRanks {
     return all;
   }
   std::filesystem::path directory_;
+  std::int64_t ring_;
   std::vector<std::unique_ptr<Recorder>> recorders_;
 };
 

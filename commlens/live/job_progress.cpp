@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/live/call_signature.hpp"
 
 namespace commlens {
@@ -18,12 +19,26 @@ void ProgressBuilder::begin_rank(const RankState& state, const Trace& tables) {
   job_.ranks.push_back({.state = state});
 }
 
+void ProgressBuilder::skip(OpId op, std::int64_t calls) {
+  RankProgress& rank = job_.ranks.back();
+  rank.calls = saturating_sum(rank.calls, calls);
+  const Place place = place_of(op);
+  if (place.channel == k_no_channel) {
+    return;
+  }
+  std::int64_t& entered = rank.entered[place.channel];
+  if (entered > 0) {  // which of both the calls under way are counted in is not known
+    rank.state.lost = saturating_sum(rank.state.lost, 1);
+  }
+  entered = saturating_sum(entered, calls);
+}
+
 void ProgressBuilder::add(const StatedCall& call) {
   RankProgress& rank = job_.ranks.back();
   if (call.state == CallState::cancelled) {
     return;
   }
-  ++rank.calls;
+  rank.calls += call.is_overwritten ? 0 : 1;
   const Place place = call.is_counted ? place_of(call.op) : k_uncounted;
   std::int64_t number = 0;
   if (place.channel != k_no_channel) {
@@ -202,8 +217,19 @@ void add_unrecorded(JobProgress& job) {
 JobProgress progress_of(const JobStates& states) {
   ProgressBuilder builder;
   for (std::size_t row = 0; row < states.ranks().size(); ++row) {
-    builder.begin_rank(states.ranks()[row], states.tables());
-    states.visit(row, [&](const StatedCall& call) { builder.add(call); });
+    RankState state = states.ranks()[row];
+    const std::optional<RingCalls> ring = states.ring(row);
+    state.lost = saturating_sum(state.lost, ring ? ring->lost : 0);
+    builder.begin_rank(state, states.tables());
+    const auto add = [&](const StatedCall& call) { builder.add(call); };
+    if (ring) {
+      for (const auto& [op, calls] : ring->before) {
+        builder.skip(op, calls);
+      }
+      std::for_each(ring->calls.begin(), ring->calls.end(), add);
+    } else {
+      states.visit(row, add);
+    }
     builder.end_rank();
   }
   return builder.finish();

@@ -100,6 +100,8 @@ class ProgressBuilder {
  public:
   /// `tables` are those that the rank's calls refer to.
   void begin_rank(const RankState& state, const Trace& tables);
+  /// The rank has made so many calls like this one, which are not given. Before add().
+  void skip(OpId op, std::int64_t calls);
   void add(const StatedCall& call);
   void end_rank();
   JobProgress finish();

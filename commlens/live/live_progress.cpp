@@ -36,6 +36,13 @@ std::int64_t LiveNumbers::enter(const Place& place) {
   return lane.entered;
 }
 
+void LiveNumbers::set_entered(const Place& place, std::int64_t number) {
+  if (place.lane != nullptr) {
+    place.lane->entered = number;
+    place.lane->signatures.clear();
+  }
+}
+
 void LiveNumbers::withdraw(const Open& call) {
   --calls_;
   if (call.place.lane == nullptr) {

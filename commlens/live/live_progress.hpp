@@ -44,6 +44,8 @@ class LiveNumbers {
 
   /// Enters a call that is later than all before; returns its number, 0: it has none.
   std::int64_t enter(const Place& place);
+  /// The last call of a place that the rank has entered has this number: those between were not seen.
+  void set_entered(const Place& place, std::int64_t number);
   /// A call that was entered turned out to be none: later ones of its channel have a number less.
   void withdraw(const Open& call);
   /// A call under way turned out to be another one, as a receive from any source does when it ends.

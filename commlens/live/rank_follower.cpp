@@ -1,6 +1,7 @@
 #include "commlens/live/rank_follower.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -65,6 +66,9 @@ bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
     dropped_ = dropped;
     iteration_calls_.lose();
   }
+  if (!catch_up(now)) {
+    return true;
+  }
   read_open(now);
   can_read_ = true;
   return true;
@@ -73,7 +77,17 @@ bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
 /// Whether there is more to read now.
 bool RankFollower::read_some(std::chrono::nanoseconds now) {
   for (std::size_t block = 0; can_read_ && block < k_blocks_a_turn; ++block) {
-    const std::span<const StreamRecord> records = stream_.next(job_->block);
+    const RingPart part = stream_.next(job_->block);
+    if (part.overwritten > 0) {  // the next look catches up
+      can_read_ = false;
+      break;
+    }
+    const std::span<const StreamRecord> records = part.records;
+    if (stream_.is_ring() && is_final_ && records.empty() && part.asked > 0) {
+      lose(k_missing_at_end, static_cast<std::int64_t>(part.asked));
+      stream_.take(part.asked);
+      continue;
+    }
     std::size_t taken = 0;
     while (taken < records.size() && take(stream_.cursor() + taken, records[taken], now)) {
       ++taken;
@@ -199,6 +213,111 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
   }
 }
 
+/// Of a ring: what was overwritten before it was read is counted, and the numbers of the calls after it are
+/// taken from the file. False when that cannot be now.
+bool RankFollower::catch_up(std::chrono::nanoseconds now) {
+  const std::uint64_t first = stream_.first();
+  const std::vector<LiveNumbers::Open>& open = numbers_.open();
+  const bool is_behind = stream_.cursor() < first;
+  const bool has_lapped = !open.empty() && open.front().slot < first;
+  if (!is_behind && !has_lapped) {
+    behind_since_.reset();
+    return true;
+  }
+  const std::vector<std::uint32_t>& lanes = tables_.lanes();
+  const std::size_t count =
+      lanes.empty() ? 0 : std::size_t{*std::max_element(lanes.begin(), lanes.end())} + 1;
+  const RingRemains remains = stream_.remains(tables_.lost_lines() == 0 ? count : 0);
+  behind_since_ = behind_since_.value_or(now);
+  if (!remains.is_whole && !is_final_ && now - *behind_since_ < k_patience) {
+    return !is_behind;
+  }
+  behind_since_.reset();
+  end_unseen(remains);
+  if (is_behind) {
+    renumber(remains, now);
+  }
+  return true;
+}
+
+/// Calls under way that were overwritten have ended where the file does not keep them. What became of
+/// messages that do not block is not known then: cancelled, or from another rank than it seemed.
+void RankFollower::end_unseen(const RingRemains& remains) {
+  if (!remains.is_whole) {
+    ++unknown_;
+  }
+  std::vector<LiveNumbers::Open>& open = numbers_.open();
+  const auto has_ended = [&](const LiveNumbers::Open& call) {
+    const bool is_kept = std::any_of(remains.lapped.begin(), remains.lapped.end(),
+                                     [&](const LappedCall& lapped) { return lapped.index == call.slot; });
+    if (call.slot >= std::max(remains.first, stream_.first()) || is_kept) {
+      return false;
+    }
+    lose(k_skipped_overwritten);
+    unknown_ += is_point_to_point(job_->tables.op(call.call.op).kind) && !call.place.is_blocking ? 1 : 0;
+    numbers_.set_last(call.slot, call.call, call.place, call.number);
+    return true;
+  };
+  std::erase_if(open, has_ended);
+}
+
+void RankFollower::renumber(const RingRemains& remains, std::chrono::nanoseconds now) {
+  const std::uint64_t next = std::max(remains.first, stream_.first());
+  const std::uint64_t read = stream_.cursor();
+  lose(k_skipped_overwritten, static_cast<std::int64_t>(std::min<std::uint64_t>(next - read, INT64_MAX)));
+  stream_.skip_to(next);
+  unknown_ = saturating_sum(unknown_,
+                            static_cast<std::int64_t>(std::min<std::uint64_t>(remains.unknown, INT64_MAX)));
+  unknown_ += tables_.lost_lines() == 0 ? 0 : 1;
+  is_cut_ = true;
+  cut_iteration_.reset();
+  std::set<const LiveNumbers::Lane*> numbered;
+  std::vector<bool> is_done(remains.counts.size());
+  for (std::size_t row = 0; remains.is_whole && row < tables_.lanes().size(); ++row) {
+    const std::uint32_t lane = tables_.lanes()[row];
+    const Facts* const facts = facts_of(static_cast<std::uint32_t>(row + 1));
+    if (lane >= is_done.size() || is_done[lane] || facts == nullptr || !facts->is_known) {
+      continue;
+    }
+    is_done[lane] = true;
+    numbers_.set_entered(facts->place, static_cast<std::int64_t>(remains.counts[lane]));
+    // Of two lanes of one channel it is not known which of both a call under way is counted in.
+    const bool is_first = facts->place.lane == nullptr || numbered.insert(facts->place.lane).second;
+    unknown_ += is_first ? 0 : 1;
+  }
+  std::vector<LiveNumbers::Open>& open = numbers_.open();
+  for (const LappedCall& lapped : remains.lapped) {
+    const std::uint32_t row = lapped.record.op_number;
+    const Facts* const facts = row == 0 ? nullptr : facts_of(row);
+    if (lapped.index < read) {  // it is followed already
+      continue;
+    }
+    if (facts == nullptr || !facts->is_known || is_impossible(lapped.record)) {
+      ++unknown_;
+      continue;
+    }
+    const std::int64_t number = facts->place.lane == nullptr ? 0 : static_cast<std::int64_t>(lapped.number);
+    open.push_back({.slot = lapped.index,
+                    .call = stated_call(facts->op, lapped.record),
+                    .place = facts->place,
+                    .number = number,
+                    .seen = now,
+                    .row_since = {}});
+  }
+  std::sort(open.begin(), open.end(),
+            [](const LiveNumbers::Open& a, const LiveNumbers::Open& b) { return a.slot < b.slot; });
+}
+
+/// Whether the calls of other ranks with which a call belongs together are known: after some were
+/// overwritten, those of the same iteration, where it is whole.
+bool RankFollower::is_comparable(const StreamRecord& record) {
+  if (!is_cut_) {
+    return true;
+  }
+  cut_iteration_ = cut_iteration_.value_or(record.iteration);
+  return record.iteration >= 0 && record.iteration > *cut_iteration_;
+}
+
 /// Reads the calls under way again.
 void RankFollower::read_open(std::chrono::nanoseconds now) {
   std::vector<LiveNumbers::Open>& open = numbers_.open();
@@ -207,14 +326,20 @@ void RankFollower::read_open(std::chrono::nanoseconds now) {
   while (at < open.size()) {
     const std::uint64_t first = open[at].slot;
     std::size_t end = at;
-    while (end < open.size() && open[end].slot - first < RecordBlock::k_records) {
+    if (first < stream_.first()) {  // end_unseen() has looked at it
+      ++at;
+      continue;
+    }
+    while (end < open.size() && open[end].slot - first < RecordBlock::k_records &&
+           stream_.are_together(first, open[end].slot)) {
       ++end;
     }
     const std::size_t span = static_cast<std::size_t>(open[end - 1].slot - first) + 1;
-    const std::span<const StreamRecord> records = stream_.from(first, span, job_->block);
+    const RingPart part = stream_.from(first, span, job_->block);
     for (; at < end; ++at) {
       const auto row = static_cast<std::size_t>(open[at].slot - first);
-      is_over[at] = row < records.size() && update(open[at], records[row], now);
+      is_over[at] = row >= part.overwritten && row - part.overwritten < part.records.size() &&
+                    update(open[at], part.records[row - part.overwritten], now);
     }
   }
   std::size_t kept = 0;
@@ -274,7 +399,9 @@ void RankFollower::finish(const StreamRecord& record, const Facts& facts) {
   sums_.wire = saturating_sum(sums_.wire, facts.wire);
   if (has_time) {
     sums_.time = std::chrono::nanoseconds(saturating_sum(sums_.time.count(), duration.count()));
-    job_->late.add(row_, facts.route, times_of(record), record.iteration);
+    if (is_comparable(record)) {
+      job_->late.add(row_, facts.route, times_of(record), record.iteration);
+    }
   }
   if (is_caught_up_) {
     recent_.add(job_->tally.second(), facts.message, has_time ? duration : std::chrono::nanoseconds{});
@@ -359,11 +486,14 @@ RankState RankFollower::state() const {
                   .has_begun_to_end = tables.has_begun_to_end,
                   .has_ended = tables.closing.has_value()};
   for (const auto& [reason, calls] : lost()) {
-    const bool is_of_calls = reason != k_skipped_header && reason != k_skipped_table_line;
+    // What was overwritten is counted in the ring, so the numbers of the rest are known.
+    const bool is_of_calls =
+        reason != k_skipped_header && reason != k_skipped_table_line && reason != k_skipped_overwritten;
     state.lost = saturating_sum(state.lost, is_of_calls ? calls : 0);
   }
   state.lost = saturating_sum(state.lost, unread());
   state.lost = saturating_sum(state.lost, unfollowed_);
+  state.lost = saturating_sum(state.lost, unknown_);
   return state;
 }
 

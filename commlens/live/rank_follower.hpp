@@ -107,6 +107,10 @@ class RankFollower {
   void finish(const StreamRecord& record, const Facts& facts);
   void note_iteration(const StreamRecord& record);
   void lose(std::string_view reason, std::int64_t calls = 1);
+  bool catch_up(std::chrono::nanoseconds now);
+  void renumber(const RingRemains& remains, std::chrono::nanoseconds now);
+  void end_unseen(const RingRemains& remains);
+  bool is_comparable(const StreamRecord& record);
   bool has_waited(std::uint64_t slot, std::chrono::nanoseconds now, std::chrono::nanoseconds patience);
 
   FollowedJob* job_;
@@ -120,6 +124,10 @@ class RankFollower {
   SlidingSums recent_;
   std::map<std::string, std::int64_t, std::less<>> lost_;
   std::int64_t unfollowed_ = 0;
+  std::int64_t unknown_ = 0;  // overwritten calls that may have changed the numbers of others
+  std::optional<std::chrono::nanoseconds> behind_since_;  // calls were overwritten that were not read
+  bool is_cut_ = false;                                   // … and the iteration of the next one is not whole
+  std::optional<Iteration> cut_iteration_;
   bool is_there_ = false;
   bool can_read_ = false;  // more of what was there at the last look
   bool is_final_ = false;

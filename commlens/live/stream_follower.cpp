@@ -36,7 +36,17 @@ StreamFollower::Status StreamFollower::look(const PlainFile& directory, bool is_
     has_lost_header_ = true;
     header = header_instead();
   }
-  if (std::string fault = fault_of(header, entry_); !fault.empty()) {
+  std::string fault = fault_of(header, entry_);
+  std::optional<RingHead> ring;
+  if (fault.empty() && header.version == k_ring_version) {
+    ring.emplace();
+    if (file_.read(0, std::as_writable_bytes(std::span(&*ring, 1))) != sizeof *ring) {
+      return Status::absent;
+    }
+    header = ring->stream;
+    fault = ring_fault(*ring);
+  }
+  if (!fault.empty()) {
     error_ = fmt::format("{}: {}", entry_.file, fault);
     return Status::unusable;
   }
@@ -44,6 +54,7 @@ StreamFollower::Status StreamFollower::look(const PlainFile& directory, bool is_
     return Status::replaced;
   }
   header_ = header;
+  ring_ = ring;
   return Status::open;
 }
 
@@ -56,6 +67,9 @@ StreamHeader StreamFollower::header_instead() const {
   StreamHeader header;
   header.first_rank = entry_.ranks.first.value;
   header.last_rank = entry_.ranks.last.value;
+  if (entry_.ring > 0) {  // where its records begin and end is not known
+    return header;
+  }
   const std::optional<PlainFile::Look> look = file_.look();
   const std::uint64_t bytes = look ? look->bytes - std::min<std::uint64_t>(look->bytes, sizeof header) : 0;
   std::uint64_t end = bytes / sizeof(StreamRecord);
@@ -78,16 +92,22 @@ StreamHeader StreamFollower::header_instead() const {
   return header;
 }
 
-std::span<const StreamRecord> StreamFollower::next(RecordBlock& block) const {
-  const std::uint64_t left = header_.records - cursor_;
+RingPart StreamFollower::next(RecordBlock& block) const {
+  const std::uint64_t left = header_.records - std::min(header_.records, cursor_);
   return from(cursor_, static_cast<std::size_t>(std::min<std::uint64_t>(left, RecordBlock::k_records)),
               block);
 }
 
+ReadAt StreamFollower::reader() const {
+  return [this](std::uint64_t offset, std::span<std::byte> into) { return file_.read(offset, into); };
+}
+
 // A recorder stores what a call was and when it started before it stores its duration. A copy of a record may
 // have old fields beside a new duration; read once more after the duration was seen, they are new as well.
-std::span<const StreamRecord> StreamFollower::from(std::uint64_t slot, std::size_t most,
-                                                   RecordBlock& block) const {
+RingPart StreamFollower::from(std::uint64_t slot, std::size_t most, RecordBlock& block) const {
+  if (ring_) {
+    return read_ring(reader(), *ring_, slot, most, block);
+  }
   const std::size_t wanted = std::min(most, RecordBlock::k_records);
   const auto read_into = [&](std::vector<StreamRecord>& records, std::size_t count) {
     const std::size_t bytes =
@@ -105,10 +125,13 @@ std::span<const StreamRecord> StreamFollower::from(std::uint64_t slot, std::size
       record = as_version_2(record);
     }
   }
-  return std::span(block.second).first(again);
+  return {.asked = wanted, .overwritten = 0, .records = std::span(block.second).first(again)};
 }
 
 std::uint64_t StreamFollower::missing_at_end() const {
+  if (ring_) {
+    return 0;
+  }
   const std::optional<PlainFile::Look> look = file_.look();
   const std::uint64_t bytes = look ? look->bytes : 0;
   const std::uint64_t whole =

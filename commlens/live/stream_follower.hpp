@@ -9,16 +9,10 @@
 
 #include "commlens/base/plain_file.hpp"
 #include "commlens/trace/manifest.hpp"
+#include "commlens/trace/ring_file.hpp"
 #include "commlens/trace/stream_layout.hpp"
 
 namespace commlens {
-
-/// Room for a part of a file of calls, read twice; shared by all streams of a follower.
-struct RecordBlock {
-  static constexpr std::size_t k_records = 2048;  // 64 KiB
-  std::vector<StreamRecord> first = std::vector<StreamRecord>(k_records);
-  std::vector<StreamRecord> second = std::vector<StreamRecord>(k_records);
-};
 
 /// Reads one rank's file of calls while it grows. The cursor is the caller's: what it does not take is given
 /// again at the next poll, so that a record whose page is not there yet (zeros) is never passed unseen.
@@ -43,11 +37,22 @@ class StreamFollower {
 
   /// The records from the cursor on, at most a block of them; valid until the next reading. What says it has
   /// finished is whole; what seems under way may have changed meanwhile, and is to be read again.
-  std::span<const StreamRecord> next(RecordBlock& block) const;
+  RingPart next(RecordBlock& block) const;
   void take(std::size_t records) { cursor_ += records; }
   std::uint64_t cursor() const { return cursor_; }
-  /// The same from any record on.
-  std::span<const StreamRecord> from(std::uint64_t slot, std::size_t most, RecordBlock& block) const;
+  /// The same from any record on that is not overwritten.
+  RingPart from(std::uint64_t slot, std::size_t most, RecordBlock& block) const;
+
+  bool is_ring() const { return ring_.has_value(); }
+  /// Of a ring: the first record that was there at the last look, 0 of others.
+  std::uint64_t first() const { return ring_ ? window_of(*ring_).first : 0; }
+  /// Whether two records, in this order, follow each other in the file.
+  bool are_together(std::uint64_t slot, std::uint64_t later) const {
+    return !ring_ || slot % ring_->ring.capacity + (later - slot) < ring_->ring.capacity;
+  }
+  /// What is left of those that were overwritten; `lanes`: how many there are by the tables.
+  RingRemains remains(std::size_t lanes) const { return read_remains(reader(), lanes); }
+  void skip_to(std::uint64_t slot) { cursor_ = slot; }
 
   /// As the header said when it was last looked at.
   std::uint64_t written() const { return header_.records; }
@@ -60,10 +65,12 @@ class StreamFollower {
  private:
   bool read_header(StreamHeader& header) const;
   StreamHeader header_instead() const;
+  ReadAt reader() const;
 
   StreamEntry entry_;
   PlainFile file_;
   StreamHeader header_;
+  std::optional<RingHead> ring_;
   std::uint64_t cursor_ = 0;
   bool has_lost_header_ = false;
   std::string error_;

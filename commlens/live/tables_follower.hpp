@@ -27,6 +27,8 @@ class TablesFollower {
   const RankTables& tables() const { return reader_.tables(); }
   /// Row in the file -> op of the trace; k_lost_op where it was lost.
   const std::vector<OpId>& ops() const { return reader_.ops(); }
+  /// Of each op its lane (OpLanes), where no line was lost.
+  const std::vector<std::uint32_t>& lanes() const { return reader_.lanes(); }
   std::int64_t lost_lines() const { return reader_.lost_lines(); }
 
   static constexpr std::size_t k_longest_line = std::size_t{1} << 20;

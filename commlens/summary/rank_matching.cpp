@@ -87,6 +87,7 @@ RankMatching::RankMatching(const CallSource& source, const IterationFacts& itera
                            const StragglerOptions& options, std::vector<RankCalls>& ranks)
     : tables_(source.tables),
       iterations_(iterations),
+      lacks_start_(source.tables.provenance.skipped.contains(std::string(k_skipped_overwritten))),
       selection_{options.iterations, {}},
       ranks_(ranks),
       arrivals_(options.worst) {
@@ -213,6 +214,10 @@ void RankMatching::arrive(RankCalls::Route& route, Iteration iteration, const Ti
   }
 }
 
+/// Of ranks whose first calls were overwritten, the k-th calls that are left do not belong together; those of
+/// an iteration do.
+bool RankMatching::has_counterparts(Iteration iteration) const { return iteration >= 0 || !lacks_start_; }
+
 void RankMatching::ended(RankCalls& rank, std::uint32_t row, Iteration iteration,
                          const RankTime::Totals& totals) {
   const RankCalls::Route& route = rank.routes[row];
@@ -223,7 +228,7 @@ void RankMatching::ended(RankCalls& rank, std::uint32_t row, Iteration iteration
   }
   rank.has_mark = counts;
   rank.mark = totals;
-  if (route.strand != k_no_strand) {
+  if (route.strand != k_no_strand && has_counterparts(iteration)) {
     rank.strands[route.strand].ended(label_in_group(iteration), counts, route.signature, totals);
   }
 }
@@ -238,7 +243,7 @@ void RankMatching::add(RankCalls& rank, const CallSpan& calls) {
     if (selects(selection_, event.iteration)) {
       result_.without_group += its.call.fate == CallFate::without_group ? 1 : 0;
       result_.unclassified += its.call.fate == CallFate::unclassified ? 1 : 0;
-      if (its.call.fate == CallFate::matched) {
+      if (its.call.fate == CallFate::matched && has_counterparts(event.iteration)) {
         arrive(its, event.iteration, calls.times[at]);
       }
     }

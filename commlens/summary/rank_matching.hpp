@@ -84,6 +84,7 @@ class RankMatching {
   BlockComparison& comparison_of(const CallRoute& call);
   void arrive(RankCalls::Route& route, Iteration iteration, const Times& times);
   void ended(RankCalls& rank, std::uint32_t route, Iteration iteration, const RankTime::Totals& totals);
+  bool has_counterparts(Iteration iteration) const;
   bool counts_as_work(Iteration iteration) const;
   std::int64_t label_in_group(Iteration iteration) const;
   static RankTime::MoreCompute compute_of(const CallSource& source, std::size_t stream);
@@ -92,6 +93,7 @@ class RankMatching {
 
   const Trace& tables_;
   IterationFacts iterations_;
+  bool lacks_start_;
   TimeSelection selection_;
   std::vector<RankCalls>& ranks_;
   ArrivalMatching arrivals_;

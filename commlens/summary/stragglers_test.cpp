@@ -49,5 +49,29 @@ TEST(Stragglers, CapAClockErrorBeyondAnyClock) {
   EXPECT_LE(*error, nanoseconds(2'000'000'000'000'000'000));
 }
 
+// The first call that is left of rank 1 is the second one of rank 0: the k-th calls do not belong together.
+TEST(Stragglers, MatchNoCallsWithoutIterationsOfRanksWhoseFirstCallsWereOverwritten) {
+  Trace trace = ten_seconds();
+  for (RankStream& stream : trace.streams) {
+    for (CommEvent& event : stream.events) {
+      event.iteration = k_unknown_iteration;
+    }
+  }
+  trace.streams[1].events.erase(trace.streams[1].events.begin());
+  trace.streams[1].times.erase(trace.streams[1].times.begin());
+  EXPECT_EQ(stragglers(trace).ranks.at(0).collectives.instances, 9);
+  trace.provenance.skip("call overwritten, ring full");
+  EXPECT_EQ(stragglers(trace).ranks.at(0).collectives.instances, 0);
+}
+
+TEST(Stragglers, MatchTheIterationsThatAreLeftOfRanksWhoseFirstCallsWereOverwritten) {
+  Trace trace = ten_seconds();
+  trace.streams[1].events.erase(trace.streams[1].events.begin());
+  trace.streams[1].times.erase(trace.streams[1].times.begin());
+  trace.provenance.skip("call overwritten, ring full");
+  EXPECT_EQ(stragglers(trace).ranks.at(0).collectives.instances, 9);
+  EXPECT_EQ(stragglers(trace).ranks.at(0).collectives.waited, std::chrono::nanoseconds(0));
+}
+
 }  // namespace
 }  // namespace commlens

@@ -23,7 +23,8 @@ void write_recording_manifest(const std::filesystem::path& directory, const Reco
                        .ranks = {rank, rank},
                        .events = {},
                        .tables = fmt::format("rank-{}.jsonl", rank.value),
-                       .compute = info.compute ? fmt::format("rank-{}.compute.bin", rank.value) : ""});
+                       .compute = info.compute ? fmt::format("rank-{}.compute.bin", rank.value) : "",
+                       .ring = info.ring_records});
   }
   write_file_atomically(directory / k_manifest_name, manifest_text(trace, streams));
 }

@@ -64,6 +64,15 @@ bool is_being_filled(const std::filesystem::path& path) {
 GrowingFile::GrowingFile(const std::filesystem::path& path, std::span<const std::byte> head,
                          std::uint64_t least_reserve)
     : least_reserve_(least_reserve) {
+  open(path, head);
+}
+
+GrowingFile::GrowingFile(const std::filesystem::path& path, std::span<const std::byte> head, Ring ring)
+    : least_reserve_(0), ring_(ring) {
+  open(path, head);
+}
+
+void GrowingFile::open(const std::filesystem::path& path, std::span<const std::byte> head) {
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file_ < 0) {
     throw_cannot_write(path, errno);
@@ -75,7 +84,7 @@ GrowingFile::GrowingFile(const std::filesystem::path& path, std::span<const std:
     cause = written < 0 ? errno : written != static_cast<ssize_t>(head.size()) ? ENOSPC : 0;
   }
   if (cause == 0) {
-    set_used(head.size());
+    set_used(std::max<std::uint64_t>(head.size(), ring_.start));
     map();
     cause = bytes_ == nullptr ? ENOMEM : 0;
   }
@@ -100,17 +109,32 @@ GrowingFile::GrowingFile(const std::filesystem::path& path, std::span<const std:
 // Address space costs nothing: the whole file that may ever be is mapped at once, beyond its end too, and
 // becomes usable block by block. Less of it where the address space of the process is limited.
 void GrowingFile::map() {
-  for (std::uint64_t size = std::uint64_t{64} << 30; size >= std::uint64_t{64} << 20; size /= 4) {
-    void* const start = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
-    if (start != MAP_FAILED) {
-      bytes_ = static_cast<std::byte*>(start);
-      mapped_ = size;
-      return;
-    }
+  if (ring_.bytes > 0) {
+    map(ring_.start + ring_.bytes);
+    return;
+  }
+  for (std::uint64_t size = std::uint64_t{64} << 30; size >= std::uint64_t{64} << 20 && bytes_ == nullptr;
+       size /= 4) {
+    map(size);
+  }
+}
+
+void GrowingFile::map(std::uint64_t size) {
+  void* const start = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+  if (start != MAP_FAILED) {
+    bytes_ = static_cast<std::byte*>(start);
+    mapped_ = size;
   }
 }
 
 void GrowingFile::grow(std::uint64_t bytes) {
+  if (ring_.bytes > 0) {  // all or nothing, so that it never ends in the middle
+    if (reserve(0, mapped_)) {
+      capacity_.store(mapped_, std::memory_order_release);
+    }
+    is_full_.store(true, std::memory_order_release);
+    return;
+  }
   std::uint64_t end = capacity_.load(std::memory_order_relaxed);
   std::uint64_t missing = rounded_up(bytes, k_least_growth);
   std::uint64_t size = missing;
@@ -150,6 +174,24 @@ void GrowingFile::touch(std::uint64_t from, std::uint64_t to) const {
 #endif
 }
 
+/// Of what is to be used next, by set_used(): the pages of a ring, once written to the disk, fault again.
+void GrowingFile::touch_ahead(std::uint64_t from, std::uint64_t to) const {
+  if (ring_.bytes == 0) {
+    touch(from, to);
+    return;
+  }
+  const std::uint64_t size = std::min(to - from, ring_.bytes);
+  const std::uint64_t first = (from - ring_.start) % ring_.bytes;
+  const std::uint64_t to_end = std::min(size, ring_.bytes - first);
+  const auto touch_part = [&](std::uint64_t begin, std::uint64_t bytes) {
+    touch((ring_.start + begin) / k_page * k_page, ring_.start + begin + bytes);
+  };
+  touch_part(first, to_end);
+  if (size > to_end) {
+    touch_part(0, size - to_end);
+  }
+}
+
 void GrowingFile::keep_ahead() {
   std::uint64_t used_before = used_.load(std::memory_order_relaxed);
   std::uint64_t touched = std::min(k_least_touched, capacity());
@@ -162,11 +204,12 @@ void GrowingFile::keep_ahead() {
     if (!is_full() && reserve > capacity()) {
       grow(std::max(reserve - capacity(), least_reserve_ / 4));
     }
+    const std::uint64_t most = ring_.bytes > 0 ? UINT64_MAX : capacity();
     const std::uint64_t target =
-        std::min(rounded_up(used + std::max(k_least_touched, 4 * recent), k_page), capacity());
-    const std::uint64_t from = std::max(touched, used / k_page * k_page);
+        std::min(rounded_up(used + std::max(k_least_touched, 4 * recent), k_page), most);
+    const std::uint64_t from = std::max({touched, used / k_page * k_page, ring_.start});
     if (from + k_least_touched / 2 <= target) {
-      touch(from, target);
+      touch_ahead(from, target);
       touched = target;
     }
   }
@@ -187,8 +230,9 @@ void GrowingFile::close() noexcept {
   }
   if (file_ >= 0) {
     // A file that cannot be cut is only longer than it must be.
+    const std::uint64_t most = ring_.bytes > 0 ? ring_.start + ring_.bytes : UINT64_MAX;
     [[maybe_unused]] const int ignored =
-        ftruncate(file_, static_cast<off_t>(used_.load(std::memory_order_relaxed)));
+        ftruncate(file_, static_cast<off_t>(std::min(used_.load(std::memory_order_relaxed), most)));
     ::close(file_);
     file_ = -1;
   }

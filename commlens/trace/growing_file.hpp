@@ -22,9 +22,18 @@ class GrowingFile {
   /// How much is reserved ahead, in bytes.
   static constexpr std::uint64_t k_least_reserve = std::uint64_t{8} << 20;
 
+  /// A file of constant size, whose bytes from `start` on are filled again and again: set_used() goes on
+  /// counting.
+  struct Ring {
+    std::uint64_t start = 0;
+    std::uint64_t bytes = 0;
+  };
+
   /// Makes or empties the file, writes `head` and makes the first room. Throws SystemError.
   GrowingFile(const std::filesystem::path& path, std::span<const std::byte> head,
               std::uint64_t least_reserve = k_least_reserve);
+  /// The same of a ring, with all its room, which is zeros behind `head`.
+  GrowingFile(const std::filesystem::path& path, std::span<const std::byte> head, Ring ring);
   ~GrowingFile() { close(); }
   GrowingFile(const GrowingFile&) = delete;
   GrowingFile& operator=(const GrowingFile&) = delete;
@@ -38,19 +47,24 @@ class GrowingFile {
   /// Tells how far the file is filled.
   void set_used(std::uint64_t bytes) { used_.store(bytes, std::memory_order_relaxed); }
 
-  /// Cuts the file after the bytes used and unmaps it. May be called again.
+  /// Cuts the file after the bytes used (a ring that went round stays as it is) and unmaps it. May be called
+  /// again.
   void close() noexcept;
 
  private:
+  void open(const std::filesystem::path& path, std::span<const std::byte> head);
   void map();
+  void map(std::uint64_t size);
   /// Adds about `bytes` of capacity, less where the disk has less; marks the file as full when there is none.
   void grow(std::uint64_t bytes);
   /// Takes the disk's blocks for a part of the file.
   bool reserve(std::uint64_t start, std::uint64_t size) const;
   void touch(std::uint64_t from, std::uint64_t to) const;
+  void touch_ahead(std::uint64_t from, std::uint64_t to) const;
   void keep_ahead();
 
   std::uint64_t least_reserve_;
+  Ring ring_;  // of no bytes: it grows
   int file_ = -1;
   std::byte* bytes_ = nullptr;
   std::uint64_t mapped_ = 0;  // bytes of address space

@@ -1,5 +1,6 @@
 #include "commlens/trace/job_states.hpp"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -7,6 +8,7 @@
 
 #include "commlens/base/sums.hpp"
 #include "commlens/trace/manifest.hpp"
+#include "commlens/trace/op_lanes.hpp"
 #include "commlens/trace/open_stream.hpp"
 #include "commlens/trace/rank_tables.hpp"
 #include "commlens/trace/strangers.hpp"
@@ -22,7 +24,41 @@ namespace fs = std::filesystem;
 struct RankFiles {
   std::optional<StreamFile> file;
   std::vector<OpId> ops;
+  std::vector<std::uint32_t> lanes;  // of each op
+  std::int64_t lost_lines = 0;       // of the tables: with any, lanes are not known
 };
+
+bool has_gone_round(const RankFiles& files) { return files.file && files.file->overwritten() > 0; }
+
+/// An op of each lane, k_lost_op where none is known.
+std::vector<OpId> ops_of_lanes(const RankFiles& files) {
+  std::vector<OpId> ops;
+  for (std::size_t row = 0; row < files.ops.size(); ++row) {
+    const std::uint32_t lane = files.lanes[row];
+    if (lane == k_no_lane) {
+      continue;
+    }
+    ops.resize(std::max<std::size_t>(ops.size(), std::size_t{lane} + 1), k_lost_op);
+    ops[lane] = ops[lane] == k_lost_op ? files.ops[row] : ops[lane];
+  }
+  return ops;
+}
+
+/// Calls that were overwritten, and are still under way.
+void add_lapped(const RankFiles& files, std::vector<LappedCall> lapped, RingCalls& ring) {
+  std::sort(lapped.begin(), lapped.end(),
+            [](const LappedCall& a, const LappedCall& b) { return a.index < b.index; });
+  for (const LappedCall& call : lapped) {
+    const std::size_t row = call.record.op_number - std::uint32_t{1};
+    if (row >= files.ops.size() || files.ops[row] == k_lost_op || is_impossible(call.record)) {
+      ++ring.lost;
+      continue;
+    }
+    ring.calls.push_back(stated_call(files.ops[row], call.record));
+    ring.calls.back().is_overwritten = true;
+    ring.calls.back().number = static_cast<std::int64_t>(std::min<std::uint64_t>(call.number, INT64_MAX));
+  }
+}
 
 /// What the tables of a rank say of it.
 void take_tables(RankTables& tables, RankState& rank) {
@@ -59,6 +95,8 @@ Result<void> open_rank(const fs::path& directory, const StreamEntry& entry, Trac
     }
     take_tables(read, rank);
     files.ops = std::move(read.ops);
+    files.lanes = std::move(read.lanes);
+    files.lost_lines = read.lost_lines;
     resolve_strangers(directory, tables, files.ops);
     return {};
   });
@@ -107,7 +145,7 @@ Result<JobStates> JobStates::open(const fs::path& directory) {
     if (!opened) {
       return tl::unexpected(opened.error());
     }
-    if (state->files.back().file) {
+    if (state->files.back().file && !has_gone_round(state->files.back())) {
       std::int64_t& lost = state->ranks.back().lost;
       lost = saturating_sum(lost, state->files.back().file->visit_records(state->files.back().ops,
                                                                           [](OpId, const StreamRecord&) {}));
@@ -119,6 +157,35 @@ Result<JobStates> JobStates::open(const fs::path& directory) {
 const Trace& JobStates::tables() const { return state_->manifest.tables; }
 const std::vector<RankState>& JobStates::ranks() const { return state_->ranks; }
 bool JobStates::is_concluded() const { return tables().provenance.recorder.has_value(); }
+
+std::optional<RingCalls> JobStates::ring(std::size_t row) const {
+  const RankFiles& files = state_->files[row];
+  if (!has_gone_round(files)) {
+    return std::nullopt;
+  }
+  RingCalls ring;
+  const std::vector<OpId> lanes = ops_of_lanes(files);
+  const RingRemains remains = files.file->remains(lanes.size());
+  ring.lost = (remains.is_whole ? 0 : 1) + files.lost_lines;
+  ring.lost = saturating_sum(ring.lost,
+                             static_cast<std::int64_t>(std::min<std::uint64_t>(remains.unknown, INT64_MAX)));
+  for (std::size_t lane = 0; remains.is_whole && lane < remains.counts.size(); ++lane) {
+    const auto count = static_cast<std::int64_t>(std::min<std::uint64_t>(remains.counts[lane], INT64_MAX));
+    if (count > 0 && lanes[lane] != k_lost_op) {
+      ring.before.emplace_back(lanes[lane], count);
+    } else if (count > 0) {
+      ++ring.lost;
+    }
+  }
+  if (remains.is_whole) {
+    add_lapped(files, remains.lapped, ring);
+  }
+  const std::int64_t lost = files.file->visit_records(
+      files.ops, [&](OpId op, const StreamRecord& record) { ring.calls.push_back(stated_call(op, record)); },
+      remains.first);
+  ring.lost = saturating_sum(ring.lost, lost);
+  return ring;
+}
 
 void JobStates::visit(std::size_t row, const std::function<void(const StatedCall&)>& sink) const {
   const RankFiles& files = state_->files[row];

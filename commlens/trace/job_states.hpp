@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commlens/base/result.hpp"
@@ -22,6 +23,7 @@ struct StatedCall {
   CallState state = CallState::finished;
   std::optional<std::int64_t> started_ns;  // on the clock of its rank
   std::optional<std::int64_t> number;      // of the calls of its group, from 1, where the source says so
+  bool is_overwritten = false;             // in a ring: it is one of RingCalls::before
   bool is_counted = true;  // false: the source lacks earlier calls of its kind, so it has no number
 };
 
@@ -45,6 +47,16 @@ struct RankState {
   std::int64_t lost = 0;               // of its calls, those that are not known
 };
 
+/// The last calls of a rank whose earlier ones were overwritten.
+struct RingCalls {
+  /// How many calls before `calls` there were, cancelled ones left out, by an op of each OpLanes lane.
+  std::vector<std::pair<OpId, std::int64_t>> before;
+  /// In issue order. The first ones may be among those before: they were under way when they were
+  /// overwritten, and still are; `number` says which of their lane they are.
+  std::vector<StatedCall> calls;
+  std::int64_t lost = 0;  // calls that are neither
+};
+
 /// The calls of all ranks of a recording in the state in which they are now: of a job that has ended, was
 /// killed, or goes on. Files are read only; nothing is locked.
 class JobStates {
@@ -64,7 +76,9 @@ class JobStates {
   const std::vector<RankState>& ranks() const;
   /// Whether the recording was concluded: its command has ended.
   bool is_concluded() const;
-  /// Gives the calls of a row of ranks() in issue order.
+  /// Of a rank in a ring that has gone round; nothing of others. What `lost` says is not in ranks().
+  std::optional<RingCalls> ring(std::size_t row) const;
+  /// Gives the calls of a row of ranks() in issue order, of a ring those that are there.
   void visit(std::size_t row, const std::function<void(const StatedCall&)>& sink) const;
 
  private:

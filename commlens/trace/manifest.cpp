@@ -8,6 +8,7 @@
 
 #include "commlens/base/file.hpp"
 #include "commlens/trace/json_fields.hpp"
+#include "commlens/trace/stream_layout.hpp"
 #include "commlens/trace/table_limits.hpp"
 #include "commlens/trace/table_rows.hpp"
 
@@ -143,6 +144,7 @@ class ManifestReader {
       stream.events = fields_.number(row, where, "events", {0, INT64_MAX});
     }
     stream.version = fields_.number(row, where, "version", {1, INT32_MAX}, 1);
+    stream.ring = fields_.number(row, where, "ring", {0, k_most_ring_records}, 0);
     check_file_name(stream.file, where, "file");
     if (row.is_object() && row.contains("tables")) {
       stream.tables = fields_.text(row, where, "tables");

@@ -32,6 +32,9 @@ struct StreamEntry {
   std::optional<ClockAlignment> clock;  // finished recordings of ranks that compared their clocks
   std::string compute;                  // the file of its compute intervals; empty where they are not known
   std::int64_t version = k_files_version;  // of its files, for when their headers are lost
+  std::int64_t ring = 0;                   // its file is a ring of so many records; 0: it grows
+  /// Not of the manifest: before it calls of some rank were overwritten.
+  Iteration first_iteration = k_unknown_iteration;
 };
 
 /// What manifest.json holds: everything but the events (docs/formats/trace.md).

@@ -183,6 +183,7 @@ std::string manifest_text(const Trace& trace, const std::vector<StreamEntry>& st
       object.text("compute", stream.compute);
     }
     object.number_unless("version", stream.version, 1);
+    object.number_unless("ring", stream.ring, 0);
   });
   return out + "}\n";
 }

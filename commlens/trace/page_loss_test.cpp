@@ -31,7 +31,7 @@ void record(const std::filesystem::path& directory) {
   create_recording(directory, {.producer = "test", .framework = {}, .ranks = k_ranks, .compute = true});
   static const std::vector<std::string> tags = {"wte", "wpe", "mlp"};
   for (std::int64_t rank = 0; rank < k_ranks; ++rank) {
-    Recorder recorder(directory, Rank{rank}, RecorderParts::calls_and_compute);
+    Recorder recorder(directory, Rank{rank}, {.parts = RecorderParts::calls_and_compute});
     for (std::int64_t call = 0; call < k_calls; ++call) {
       recorder.set_iteration(static_cast<Iteration>(call));
       const std::int64_t kind = std::min(call, call % 17 + call / 10);

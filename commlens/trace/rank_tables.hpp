@@ -53,6 +53,7 @@ struct RankTables {
   bool has_begun_to_end = false;       // it said that it makes no more calls
   std::int64_t lost_lines = 0;         // at least, with a part of the file
   std::vector<OpId> ops;               // row in the file -> op of the trace; k_lost_op where it was lost
+  std::vector<std::uint32_t> lanes;    // of each of them (OpLanes), where no row was lost
   std::vector<ClockPoint> aligned;     // ascending in time; empty: the wall clocks must do
   std::optional<RankClosing> closing;  // absent when the rank was killed
 };

@@ -54,9 +54,11 @@ class RankTablesReader::Lines {
   void set_file_bytes(std::size_t bytes) { most_rows_ = static_cast<std::int64_t>(bytes / k_least_row); }
   const RankTables& result() const { return result_; }
   const std::vector<OpId>& ops() const { return rows_.ops(); }
+  const std::vector<std::uint32_t>& lanes() const { return rows_.lanes(); }
 
   RankTables take() {
     result_.ops = rows_.take_ops();
+    result_.lanes = rows_.lanes();
     result_.lost_lines = lost_lines();
     return std::move(result_);
   }
@@ -217,6 +219,7 @@ void RankTablesReader::lose() { lines_->lose(); }
 const std::optional<std::string>& RankTablesReader::error() const { return lines_->error(); }
 const RankTables& RankTablesReader::tables() const { return lines_->result(); }
 const std::vector<OpId>& RankTablesReader::ops() const { return lines_->ops(); }
+const std::vector<std::uint32_t>& RankTablesReader::lanes() const { return lines_->lanes(); }
 std::int64_t RankTablesReader::lost_lines() const { return lines_->lost_lines(); }
 RankTables RankTablesReader::take() && { return lines_->take(); }
 

@@ -31,9 +31,10 @@ class RankTablesReader {
   void lose();
   const std::optional<std::string>& error() const;
 
-  /// What was read so far, but for ops and lost lines, which are below.
+  /// What was read so far, but for ops, lanes and lost lines, which are below.
   const RankTables& tables() const;
   const std::vector<OpId>& ops() const;
+  const std::vector<std::uint32_t>& lanes() const;
   std::int64_t lost_lines() const;
   RankTables take() &&;
 

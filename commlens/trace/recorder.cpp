@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <map>
 #include <new>
 #include <span>
@@ -14,7 +15,10 @@
 #include "commlens/trace/compute_recorder.hpp"
 #include "commlens/trace/growing_file.hpp"
 #include "commlens/trace/op_cache.hpp"
+#include "commlens/trace/op_lanes.hpp"
 #include "commlens/trace/rank_tables_file.hpp"
+#include "commlens/trace/recorder_file.hpp"
+#include "commlens/trace/ring_memory.hpp"
 #include "commlens/trace/stream_layout.hpp"
 
 namespace commlens {
@@ -35,14 +39,6 @@ OpCache::Key key_of(const RecordedCall& call, Phase phase) {
               static_cast<std::uint64_t>(call.note) << 32 | static_cast<std::uint64_t>(call.site) << 48};
 }
 
-StreamHeader header_of(Rank rank) {
-  StreamHeader header;
-  header.stream = static_cast<std::uint32_t>(rank.value);
-  header.first_rank = rank.value;
-  header.last_rank = rank.value;
-  return header;
-}
-
 RankClock rank_clock(const Clock& clock) {
   const Clock::Calibration& calibration = clock.calibration();
   return {.source = std::string(clock.name()),
@@ -52,39 +48,66 @@ RankClock rank_clock(const Clock& clock) {
           .wall_offset = std::chrono::nanoseconds(calibration.wall_offset_ns)};
 }
 
-/// Memory that holds a header and records, in the file or, to measure the cost, elsewhere.
+/// Memory that holds headers and records, in the file or, to measure the cost, elsewhere.
 class Records {
  public:
   Records() = default;
   explicit Records(std::byte* bytes)
       : header_(reinterpret_cast<StreamHeader*>(bytes)),
-        records_(reinterpret_cast<StreamRecord*>(bytes + sizeof(StreamHeader))) {}
+        records_(reinterpret_cast<StreamRecord*>(bytes + header_->header_bytes)),
+        before_(header_->header_bytes) {
+    if (header_->version == k_ring_version) {
+      ring_ = RingMemory(bytes);
+      is_ring_ = true;
+      size_ = reinterpret_cast<RingHeader*>(bytes + sizeof(StreamHeader))->capacity;
+      room_ = UINT64_MAX;
+    }
+  }
 
   bool is_open() const { return records_ != nullptr; }
+  bool is_ring() const { return is_ring_; }
+  RingMemory& ring() { return ring_; }
   std::uint64_t count() const { return count_; }
   bool has_room() const { return count_ < room_; }
-  /// In bytes.
+  /// In bytes. That of a ring does not end.
   void set_capacity(std::uint64_t bytes) {
-    room_ = bytes < sizeof(StreamHeader) ? 0 : (bytes - sizeof(StreamHeader)) / sizeof(StreamRecord);
+    if (!is_ring_) {
+      room_ = bytes < before_ ? 0 : (bytes - before_) / sizeof(StreamRecord);
+    }
   }
-  /// Bytes up to the end of the last record.
-  std::uint64_t used() const { return sizeof(StreamHeader) + count_ * sizeof(StreamRecord); }
+  /// Bytes up to the end of the last record, of a ring as if it had never gone round.
+  std::uint64_t used() const { return before_ + count_ * sizeof(StreamRecord); }
 
   /// A reader, and the file of a killed process, has the record before it is counted.
   std::uint64_t add(const StreamRecord& record) {
-    records_[count_] = record;
+    StreamRecord& target = records_[place_];
+    if (is_ring_) {
+      ring_.begin(count_, count_ >= size_ ? &target : nullptr);
+    }
+    target = record;
     std::atomic_ref(header_->records).store(++count_, std::memory_order_release);
+    place_ = place_ + 1 == size_ ? 0 : place_ + 1;
     return count_ - 1;
   }
+  /// The record of a call is another's by now.
+  bool is_overwritten(std::uint64_t slot) const { return count_ - slot > size_; }
   void finish(std::uint64_t slot, std::int64_t now_ns) {
-    StreamRecord& record = records_[slot];
+    if (is_overwritten(slot)) {
+      ring_.end(slot);
+      return;
+    }
+    StreamRecord& record = at(slot);
     std::atomic_ref(record.duration_ns)
         .store(std::max<std::int64_t>(now_ns - record.started_ns, 0), std::memory_order_release);
   }
   /// A process that is killed meanwhile leaves the call unfinished.
   void finish(std::uint64_t slot, const Times& times) {
-    StreamRecord& record = records_[slot];
     fail(slot, k_unfinished);
+    if (is_overwritten(slot)) {
+      ring_.end(slot);
+      return;
+    }
+    StreamRecord& record = at(slot);
     const std::int64_t lead = (times.started - times.issued).count();
     std::atomic_ref(record.started_ns).store(times.started.count(), std::memory_order_release);
     std::atomic_ref(record.issue_lead_ns)
@@ -93,10 +116,21 @@ class Records {
     finish(slot, times.finished.count());
   }
   void set_op(std::uint64_t slot, std::uint32_t number) {
-    std::atomic_ref(records_[slot].op_number).store(number, std::memory_order_relaxed);
+    if (is_overwritten(slot)) {
+      ring_.end_as(slot, number);
+      return;
+    }
+    fail(slot, k_unfinished);  // until it is seen as a whole
+    std::atomic_ref(at(slot).op_number).store(number, std::memory_order_release);
   }
   void fail(std::uint64_t slot, std::int64_t mark) {
-    std::atomic_ref(records_[slot].duration_ns).store(mark, std::memory_order_release);
+    if (!is_overwritten(slot)) {
+      std::atomic_ref(at(slot).duration_ns).store(mark, std::memory_order_release);
+    } else if (mark == k_cancelled) {
+      ring_.cancel(slot);
+    } else if (mark != k_unfinished) {
+      ring_.end(slot);
+    }
   }
   void store_dropped(std::uint64_t full, std::uint64_t late) {
     std::atomic_ref(header_->dropped_full).store(full, std::memory_order_relaxed);
@@ -108,16 +142,27 @@ class Records {
   }
 
  private:
+  /// Of a call that is not overwritten.
+  StreamRecord& at(std::uint64_t slot) const {
+    const std::uint64_t back = count_ - slot;
+    return records_[place_ >= back ? place_ - back : place_ + size_ - back];
+  }
+
   StreamHeader* header_ = nullptr;
   StreamRecord* records_ = nullptr;
+  std::uint64_t before_ = 0;
   std::uint64_t count_ = 0;
+  std::uint64_t place_ = 0;  // of the next record: count_ modulo size_
+  std::uint64_t size_ = UINT64_MAX;
   std::uint64_t room_ = 0;
+  bool is_ring_ = false;
+  RingMemory ring_;
 };
 
 }  // namespace
 
 struct Recorder::State {
-  State(const std::filesystem::path& directory, Rank rank, RecorderParts parts);
+  State(const std::filesystem::path& directory, Rank rank, const RecorderOptions& options);
 
   Slot begin(Records& target, const RecordedCall& call, std::int64_t now_ns) noexcept;
   bool set_call(Slot slot, const RecordedCall& actual) noexcept;
@@ -134,8 +179,9 @@ struct Recorder::State {
   Phase phase = Phase::init;
   OpCache cache;  // what a record has: a row + 1
   RankTablesFile tables;
-  StreamHeader head;
   GrowingFile file;
+  OpLanes lanes;  // of a ring
+  std::uint32_t rows_with_lanes = 0;
   Records records;
   std::unique_ptr<ComputeRecorder> compute;  // null: calls alone
   bool is_stopped = false;                   // the disk was full once
@@ -148,14 +194,13 @@ struct Recorder::State {
   std::map<std::string, std::int64_t> skipped;
 };
 
-Recorder::State::State(const std::filesystem::path& directory, Rank rank, RecorderParts parts)
+Recorder::State::State(const std::filesystem::path& directory, Rank rank, const RecorderOptions& options)
     : clock(Clock::of_process()),
       tables(directory / fmt::format("rank-{}.jsonl", rank.value), rank, rank_clock(clock), own_process()),
-      head(header_of(rank)),
-      file(directory / fmt::format("rank-{}.bin", rank.value), std::as_bytes(std::span(&head, 1))),
+      file(recorder_file(directory / fmt::format("rank-{}.bin", rank.value), rank, options.ring_records)),
       records(file.bytes()) {
   records.set_capacity(file.capacity());
-  if (parts == RecorderParts::calls_and_compute) {
+  if (options.parts == RecorderParts::calls_and_compute) {
     compute = std::make_unique<ComputeRecorder>(directory / fmt::format("rank-{}.compute.bin", rank.value),
                                                 rank, k_shortest_compute);
   }
@@ -222,6 +267,11 @@ std::uint32_t Recorder::State::new_number(const RecordedCall& call, const OpCach
       return OpCache::k_absent;
     }
     const std::uint32_t number = *row + 1;
+    if (records.is_ring() && *row == rows_with_lanes) {
+      records.ring().add_row(
+          lanes.lane_of(op.kind, static_cast<std::uint32_t>(op.group), static_cast<std::uint32_t>(op.name)));
+      ++rows_with_lanes;
+    }
     cache.insert(key, number);
     return number;
   } catch (const std::bad_alloc&) {
@@ -242,13 +292,21 @@ Recorder::Slot Recorder::State::drop() noexcept {
 std::chrono::nanoseconds Recorder::State::measured_cost() {
   constexpr std::size_t calls = 128;
   constexpr std::size_t batches = 41;
-  std::vector<std::uint64_t> memory((sizeof(StreamHeader) + calls * sizeof(StreamRecord)) / 8);
+  std::vector<std::uint64_t> memory((ring_header_bytes(k_lapped_rows, 0) + calls * sizeof(StreamRecord)) / 8);
+  const auto bytes = std::as_writable_bytes(std::span(memory));
+  const StreamHeader header;
+  const RingHead ring = ring_head(header, calls, 0);
+  std::memcpy(bytes.data(), records.is_ring() ? static_cast<const void*>(&ring) : &header,
+              records.is_ring() ? sizeof ring : sizeof header);
   const RecordedCall call{.group = GroupId{UINT32_MAX}, .tag = {}};  // no call of the program has this group
   cache.insert(key_of(call, phase), 0);
   std::array<std::int64_t, batches> costs = {};
+  Records scratch(bytes.data());
   for (std::int64_t& batch : costs) {
-    Records scratch(std::as_writable_bytes(std::span(memory)).data());
-    scratch.set_capacity(memory.size() * 8);
+    if (!scratch.is_ring()) {
+      scratch = Records(bytes.data());
+      scratch.set_capacity(bytes.size());
+    }
     const std::int64_t start = clock.now_ns();
     for (std::size_t done = 0; done < calls; ++done) {
       scratch.finish(begin(scratch, call, clock.now_ns()), clock.now_ns());
@@ -259,8 +317,8 @@ std::chrono::nanoseconds Recorder::State::measured_cost() {
   return std::chrono::nanoseconds((costs[batches / 2] + std::int64_t{calls} - 1) / std::int64_t{calls});
 }
 
-Recorder::Recorder(const std::filesystem::path& directory, Rank rank, RecorderParts parts)
-    : state_(std::make_unique<State>(directory, rank, parts)) {}
+Recorder::Recorder(const std::filesystem::path& directory, Rank rank, const RecorderOptions& options)
+    : state_(std::make_unique<State>(directory, rank, options)) {}
 
 Recorder::~Recorder() { close(); }
 
@@ -272,6 +330,9 @@ GroupId Recorder::group(const std::vector<Rank>& members, Axis axis, Communicato
 
 NameId Recorder::name(std::string_view text) {
   const NameId id = state_->tables.name(text);
+  if (state_->records.is_ring()) {
+    state_->lanes.set_name(static_cast<std::uint32_t>(id), text);
+  }
   state_->is_stopped = state_->is_stopped || state_->tables.is_broken();
   return id;
 }

@@ -19,9 +19,10 @@ struct RecordingInfo {
   std::string description;  // model and layout
   std::string framework;    // "commlens"
   std::int64_t ranks = 1;
-  bool compute = false;          // recorders are opened with RecorderParts::calls_and_compute
-  std::optional<bool> progress;  // Provenance::progress
-  bool is_replay = false;        // Source::replayed
+  bool compute = false;           // recorders are opened with RecorderParts::calls_and_compute
+  std::optional<bool> progress;   // Provenance::progress
+  bool is_replay = false;         // Source::replayed
+  std::int64_t ring_records = 0;  // as RecorderOptions says
 };
 
 /// Makes the trace directory and its manifest; one process of the job calls it before any Recorder of that
@@ -74,6 +75,13 @@ struct ClockPoint {
 /// What a recorder writes.
 enum class RecorderParts : std::uint8_t { calls, calls_and_compute };
 
+struct RecorderOptions {
+  RecorderParts parts = RecorderParts::calls;
+  /// The file keeps the last so many calls and does not grow; 0: it keeps all and grows. Compute intervals
+  /// are all kept.
+  std::int64_t ring_records = 0;
+};
+
 /// Appends the calls of one rank to its file of a recording (docs/formats/trace.md). One thread uses it.
 /// begin and finish neither allocate, lock nor enter the kernel, except when begin sees a description for the
 /// first time; they never throw. When the disk is full, recording stops for good and drops are counted; every
@@ -81,12 +89,13 @@ enum class RecorderParts : std::uint8_t { calls, calls_and_compute };
 /// out, calls that were not seen before are dropped and counted by these reasons.
 class Recorder {
  public:
-  /// Where a begun call is in the file.
+  /// Which call of the file a begun call is. Of a ring it may be overwritten before it ends; its end is then
+  /// noted where calls under way are kept.
   using Slot = std::uint64_t;
   static constexpr Slot k_dropped = UINT64_MAX;
 
   /// Opens the files of `rank`. Throws SystemError when they cannot be made.
-  Recorder(const std::filesystem::path& directory, Rank rank, RecorderParts parts = RecorderParts::calls);
+  Recorder(const std::filesystem::path& directory, Rank rank, const RecorderOptions& options = {});
   ~Recorder();  // closes
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;

@@ -237,7 +237,7 @@ TEST(Recorder, KilledAtAnyMomentKeepsEveryComputeStretch) {
     SharedCount finished;
     const pid_t child = fork();
     if (child == 0) {
-      Recorder recorder(directory / "t", Rank{0}, RecorderParts::calls_and_compute);
+      Recorder recorder(directory / "t", Rank{0}, {.parts = RecorderParts::calls_and_compute});
       for (std::int64_t interval = 0;; ++interval) {
         recorder.start_computing(interval * 5'000);
         recorder.stop_computing(interval * 5'000 + 2'000);
@@ -270,7 +270,7 @@ TEST(Recorder, KilledAtAnyMomentKeepsEveryComputeStretch) {
 std::string compute_beyond_the_limit(const std::filesystem::path& directory, std::int64_t stretches) {
   create_recording(directory, {.producer = "test", .ranks = 1, .compute = true});
   {
-    Recorder recorder(directory, Rank{0}, RecorderParts::calls_and_compute);
+    Recorder recorder(directory, Rank{0}, {.parts = RecorderParts::calls_and_compute});
     for (std::int64_t interval = 0; interval < stretches; ++interval) {
       recorder.start_computing(interval * 5'000);
       recorder.stop_computing(interval * 5'000 + 2'000);
@@ -369,7 +369,7 @@ TEST(Recorder, EntersTheKernelForNoCallItHasSeen) {
   SharedCount done;
   const pid_t child = fork();
   if (child == 0) {
-    Recorder recorder(directory / "t", Rank{0}, RecorderParts::calls_and_compute);
+    Recorder recorder(directory / "t", Rank{0}, {.parts = RecorderParts::calls_and_compute});
     const RecordedCall call = call_of(recorder.group({Rank{0}}, Axis::dp), 1);
     recorder.finish(recorder.begin(call));
     if (!forbid_system_calls()) {

@@ -423,7 +423,7 @@ TEST(Recorder, WritesWhenTheRankComputed) {
   const ScratchDirectory directory;
   create_recording(directory / "t", computing_info());
   {
-    Recorder recorder(directory / "t", Rank{0}, RecorderParts::calls_and_compute);
+    Recorder recorder(directory / "t", Rank{0}, {.parts = RecorderParts::calls_and_compute});
     recorder.stop_computing(1'000);  // it had not begun
     recorder.start_computing(5'000);
     recorder.start_computing(6'000);  // it had begun
@@ -447,7 +447,7 @@ TEST(Recorder, DividesComputingBetweenIterations) {
   const std::int64_t start = Clock::of_process().now_ns();
   std::int64_t end = 0;
   {
-    Recorder recorder(directory / "t", Rank{0}, RecorderParts::calls_and_compute);
+    Recorder recorder(directory / "t", Rank{0}, {.parts = RecorderParts::calls_and_compute});
     recorder.start_computing(start);
     recorder.set_iteration(0);
     recorder.set_iteration(0);  // no new one

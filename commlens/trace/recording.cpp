@@ -17,8 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Removes the room after the last record that a killed rank has left.
-void cut(const fs::path& file, std::int64_t records) {
-  const auto size = sizeof(StreamHeader) + static_cast<std::uint64_t>(records) * sizeof(StreamRecord);
+void cut(const fs::path& file, std::uint64_t size) {
   std::error_code ignored;  // a file that cannot be cut is only longer than it must be
   if (!is_being_filled(file) && fs::file_size(file, ignored) > size) {
     fs::resize_file(file, size, ignored);
@@ -37,10 +36,10 @@ bool add_rank(const fs::path& directory, StreamEntry& entry, RecorderCost& cost)
     entry.events.reset();  // there will be more of them
     return true;
   }
-  entry.events = stream->use().records;
+  entry.events = stream->is_ring() ? stream->use().written : stream->use().records;
   entry.clock = alignment_of(rank->aligned);
   if (!rank->closing) {
-    cut(directory / entry.file, stream->use().records);
+    cut(directory / entry.file, stream->bytes_in_use());
   }
   cost.clock = rank->rank ? rank->clock.source : cost.clock;
   cost.clock_error_ppb = std::max(cost.clock_error_ppb, rank->clock.rate_error_ppb);

@@ -34,12 +34,16 @@ std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
   if (header.magic != k_stream_magic) {
     return "no stream of a commlens trace (its first bytes are not \"commlens\")";
   }
-  if (header.version < 1 || header.version > k_stream_version) {
-    return fmt::format("version {}, this program reads versions 1 to {}", header.version, k_stream_version);
+  if (header.version < 1 || header.version > k_ring_version) {
+    return fmt::format("version {}, this program reads versions 1 to {}", header.version, k_ring_version);
   }
-  if (header.header_bytes != sizeof(StreamHeader) || header.record_bytes != sizeof(StreamRecord)) {
-    return fmt::format("header of {} bytes and records of {}, expected {} and {}", header.header_bytes,
-                       header.record_bytes, sizeof(StreamHeader), sizeof(StreamRecord));
+  const bool is_ring = header.version == k_ring_version;
+  if (is_ring ? header.header_bytes < sizeof(RingHead) : header.header_bytes != sizeof(StreamHeader)) {
+    return fmt::format("header of {} bytes, expected {}{}", header.header_bytes, is_ring ? "at least " : "",
+                       is_ring ? sizeof(RingHead) : sizeof(StreamHeader));
+  }
+  if (header.record_bytes != sizeof(StreamRecord)) {
+    return fmt::format("records of {} bytes, expected {}", header.record_bytes, sizeof(StreamRecord));
   }
   if (header.first_rank != entry.ranks.first.value || header.last_rank != entry.ranks.last.value) {
     return fmt::format("holds ranks {} to {}, the manifest says {} to {}", header.first_rank,

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "commlens/base/result.hpp"
 #include "commlens/trace/manifest.hpp"
 #include "commlens/trace/mapped_file.hpp"
+#include "commlens/trace/ring_file.hpp"
 #include "commlens/trace/stream_layout.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -20,7 +22,8 @@ void write_stream_file(const RankStream& stream, std::uint32_t index, const std:
 
 /// What the header of a recorder's file says.
 struct StreamUse {
-  std::int64_t records = 0;
+  std::int64_t records = 0;  // that are there: of a ring the last ones
+  std::int64_t written = 0;  // in all
   std::int64_t dropped = 0;  // calls that were not recorded
 };
 
@@ -59,6 +62,17 @@ class StreamFile {
   static Result<StreamFile> open(const std::filesystem::path& path, const StreamEntry& entry);
 
   StreamUse use() const;
+  bool is_ring() const { return ring_.has_value(); }
+  /// Bytes up to the end of the last record.
+  std::uint64_t bytes_in_use() const;
+  /// Records that were overwritten before it was opened. Those that are overwritten later are counted by
+  /// visit().
+  std::int64_t overwritten() const;
+  /// What is left of these; `lanes`: how many there are by the tables.
+  RingRemains remains(std::size_t lanes) const;
+  /// The iteration of the first record that is there, which may lack calls that were overwritten; absent
+  /// where none was.
+  std::optional<Iteration> cut_iteration() const;
 
   /// Reads the records that are in use; `ops` are the tables' rows, k_lost_op those that were lost.
   StreamSurvey survey(const std::vector<OpId>& ops) const;
@@ -90,8 +104,10 @@ class StreamFile {
 
   /// Gives every call that the tables describe, in issue order and whatever its end (StreamRecord as in
   /// version 2). Returns how many calls of the stream are not among them: lost or never recorded.
+  /// `first`: of a ring the index of the first record that is asked for.
   std::int64_t visit_records(const std::vector<OpId>& ops,
-                             const std::function<void(OpId, const StreamRecord&)>& sink) const;
+                             const std::function<void(OpId, const StreamRecord&)>& sink,
+                             std::uint64_t first = 0) const;
 
   /// Gives back the mapping until map_again(), which throws SystemError where the file is not what it was; in
   /// between nothing can be read.
@@ -99,15 +115,27 @@ class StreamFile {
   void map_again() { mapped_.map_again(); }
 
  private:
+  struct LeftOut;
   StreamFile(StreamEntry entry, MappedFile mapped, const StreamHeader& header, bool has_header);
 
   std::span<const std::byte> records() const;
   void count_missing(Provenance& provenance) const;
+  std::int64_t missing_in_ring() const;
+  std::size_t read_bytes(std::uint64_t offset, std::span<std::byte> into) const;
+  ReadAt reader() const;
+  template <typename Take>
+  void each_described(Part part, const std::vector<OpId>& ops, LeftOut& left_out, const Take& take) const;
+  template <typename Take>
+  void each_finished(Part part, const std::vector<OpId>& ops, LeftOut& left_out, const Take& take) const;
+  template <typename Take>
+  void each_in_ring(Part part, const Take& take, LeftOut& left_out) const;
+  Part all() const { return {0, static_cast<std::size_t>(use().records)}; }
 
   StreamEntry entry_;
   MappedFile mapped_;
   StreamHeader header_;
   bool has_header_;
+  std::optional<RingHead> ring_;
 };
 
 /// A stream whose tables are known.

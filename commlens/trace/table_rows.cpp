@@ -44,7 +44,11 @@ void add_string(const json& row, const std::string& where, JsonFields& fields, S
 }  // namespace
 
 void TableRows::add_name(const json& row, const std::string& where) {
+  const auto number = static_cast<std::uint32_t>(names_.ids.size());
   add_string(row, where, fields_, names_, tables_.names);
+  if (names_.ids.size() > number && names_.ids.back() != k_lost_row<NameId>) {
+    lanes_.set_name(number, tables_.names.text(names_.ids.back()));
+  }
 }
 
 void TableRows::add_tag(const json& row, const std::string& where) {
@@ -185,6 +189,7 @@ void TableRows::skip_to(std::string_view kind, std::size_t number) {
     groups_.resize(number, k_lost_row<GroupId>);
   } else if (kind == "op") {
     ops_.resize(number, k_lost_op);
+    op_lanes_.resize(number, k_no_lane);
   }
 }
 
@@ -239,6 +244,7 @@ void TableRows::add_op(const json& row, const std::string& where) {
   }
   if (refers_to_lost_) {
     ops_.push_back(k_lost_op);
+    op_lanes_.push_back(k_no_lane);
     return;
   }
   const std::int64_t ranks = tables_.groups.size(op.group);
@@ -249,6 +255,7 @@ void TableRows::add_op(const json& row, const std::string& where) {
     fields_.fail(where, "is a send or recv, whose group must be [source, destination]");
   }
   ops_.push_back(tables_.intern(op));
+  op_lanes_.push_back(lanes_.lane_of(op.kind, row.value("group", 0U), row.value("name", 0U)));
 }
 
 }  // namespace commlens

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commlens/trace/json_fields.hpp"
+#include "commlens/trace/op_lanes.hpp"
 #include "commlens/trace/table_limits.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -48,6 +49,8 @@ class TableRows {
   /// Row in the file -> row of the trace; k_lost_op where it was lost.
   std::vector<OpId> take_ops() { return std::move(ops_); }
   const std::vector<OpId>& ops() const { return ops_; }
+  /// Of each op its lane (OpLanes), where no row is missing.
+  const std::vector<std::uint32_t>& lanes() const { return op_lanes_; }
 
  private:
   Span span(const nlohmann::json& row, const std::string& where);
@@ -68,6 +71,8 @@ class TableRows {
   std::vector<RuleId> rules_;
   std::vector<GroupId> groups_;
   std::vector<OpId> ops_;
+  OpLanes lanes_;
+  std::vector<std::uint32_t> op_lanes_;
   bool is_version_1_ = false;
   std::int64_t most_lost_ = 0;
   bool refers_to_lost_ = false;  // the row at hand

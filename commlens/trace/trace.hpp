@@ -79,6 +79,7 @@ constexpr std::string_view k_skipped_header = "rank whose file lost its header";
 constexpr std::string_view k_skipped_table_line = "line of a rank's tables lost";
 constexpr std::string_view k_skipped_disk_full = "call not recorded, disk full";
 constexpr std::string_view k_skipped_recorder_late = "call not recorded, recorder late";
+constexpr std::string_view k_skipped_overwritten = "call overwritten, ring full";
 constexpr std::string_view k_skipped_no_memory = "call not recorded, memory was out";
 constexpr std::string_view k_skipped_tables_full = "call not recorded, too many different calls";
 

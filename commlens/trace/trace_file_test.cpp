@@ -214,8 +214,9 @@ TEST(TraceFile, SaysWhatIsWrongWithAStream) {
   };
   const std::vector<Case> cases = {
       {0, "C", "its first bytes are not \"commlens\""},
-      {8, "\x03", "version 3, this program reads versions 1 to 2"},
-      {8, std::string(1, '\0'), "version 0, this program reads versions 1 to 2"},
+      {8, "\x04", "version 4, this program reads versions 1 to 3"},
+      {8, std::string(1, '\0'), "version 0, this program reads versions 1 to 3"},
+      {8, "\x03", "header of 64 bytes, expected at least 128"},
       {12, "\x41", "header of 65 bytes"},
       {16, "\x21", "records of 33"},
       {32, "\x01", "holds ranks 0 to 1, the manifest says 0 to 0"},

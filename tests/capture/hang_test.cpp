@@ -20,6 +20,7 @@ struct Fault {
   std::string name;
   std::string verdict;
   Ranks culprits;
+  std::string flags = "";  // of record
 };
 
 std::ostream& operator<<(std::ostream& out, const Fault& fault) {
@@ -28,7 +29,7 @@ std::ostream& operator<<(std::ostream& out, const Fault& fault) {
 
 /// Runs the fault until it is made, looks, and ends the job. MPICH's launcher would end it when a rank dies.
 std::string script_of(const Fault& fault) {
-  const JobOptions options = {.mpi = fault.mpi, .ranks = 4};
+  const JobOptions options = {.mpi = fault.mpi, .ranks = 4, .flags = fault.flags};
   const std::string keep = fault.mpi == "mpich" ? "-disable-auto-cleanup " : "";
   return fmt::format(
       R"({} {} {}{}/faults_{} {} & job=$!
@@ -66,6 +67,10 @@ TEST_P(HungJob, IsExplainedByTheRanksAtFault) {
   EXPECT_EQ(culprits, fault.culprits) << text;
 }
 
+std::string name_of(const testing::TestParamInfo<Fault>& fault) {
+  return fault.param.mpi + "_" + fault.param.name;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Faults, HungJob,
     testing::Values(Fault{"openmpi", "pause", "missing", {2}}, Fault{"openmpi", "stop", "missing", {2}},
@@ -75,7 +80,19 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"openmpi", "any", "missing", {2}}, Fault{"mpich", "pause", "missing", {2}},
                     Fault{"mpich", "kill", "missing", {2}}, Fault{"mpich", "kind", "mismatch", {2}},
                     Fault{"mpich", "circle", "deadlock", {2, 3}}),
-    [](const auto& test) { return test.param.mpi + "_" + test.param.name; });
+    name_of);
+
+// Ranks made other numbers of calls of each communicator since their rings were full.
+INSTANTIATE_TEST_SUITE_P(FaultsInRings, HungJob,
+                         testing::Values(Fault{"openmpi", "pause", "missing", {2}, "--ring 7"},
+                                         Fault{"openmpi", "deadlock", "deadlock", {0, 1, 2, 3}, "--ring 7"},
+                                         Fault{"openmpi", "count", "mismatch", {2}, "--ring 7"},
+                                         Fault{"openmpi", "send", "missing", {2}, "--ring 7"},
+                                         Fault{"openmpi", "any", "missing", {2}, "--ring 7"},
+                                         Fault{"mpich", "pause", "missing", {2}, "--ring 7"},
+                                         Fault{"mpich", "kind", "mismatch", {2}, "--ring 7"},
+                                         Fault{"mpich", "circle", "deadlock", {2, 3}, "--ring 7"}),
+                         name_of);
 
 TEST(WellJob, IsNotStuck) {
   const std::string mpi = has_mpi("openmpi") ? "openmpi" : "mpich";

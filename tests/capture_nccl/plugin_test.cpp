@@ -1,11 +1,13 @@
 // The profiler plug-in under a host that drives each version of the interface (plugin_program.cpp).
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "commlens/trace/manifest.hpp"
 #include "nccl_job.hpp"
 
 namespace commlens::test {
@@ -264,6 +266,33 @@ TEST(NcclRecord, SetsTheShimUp) {
       fmt::format("{} record --nccl shim -o trace -- {} four", binary(), program("shim_program")));
   ASSERT_EQ(job.exit_code, 0) << job.err;
   EXPECT_NE(job.err.find("56 calls of 4 ranks"), std::string::npos) << job.err;
+}
+
+TEST(NcclRecord, KeepsTheLastCallsInARing) {
+  const NcclJob job(
+      fmt::format("{} record --nccl shim --ring 16 -o trace -- {} four", binary(), program("shim_program")));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  const Trace trace = job.read();
+  std::size_t calls = 0;
+  for (const RankStream& stream : trace.streams) {
+    calls += stream.events.size();
+  }
+  EXPECT_EQ(calls,
+            56U - 4U);  // of 17 records of each rank, three of them of calls that failed or were cancelled
+  EXPECT_EQ(trace.provenance.skipped.at("call overwritten, ring full"), 4);
+}
+
+TEST(NcclRecord, SetsARingUpForThePlugin) {
+  const NcclJob job(fmt::format("{} record --nccl profiler --ring 4 -o trace -- {} 6 gpus", binary(),
+                                program("plugin_program")));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  const Result<Manifest> manifest = read_manifest(job.trace() / "manifest.json");
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  ASSERT_EQ(manifest->streams.size(), 3U);
+  for (const StreamEntry& stream : manifest->streams) {
+    EXPECT_EQ(stream.ring, 4);
+    EXPECT_EQ(std::filesystem::file_size(job.trace() / stream.file), 274'560 + 32);  // cut after its one call
+  }
 }
 
 TEST(NcclRecord, SaysWhenTheCommandUsedNoNccl) {

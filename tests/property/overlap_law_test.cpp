@@ -80,19 +80,19 @@ Outcome outcome_of(const Variant& run) {
   const test_support::ScratchDirectory directory;
   create_recording(directory / "t", {.producer = "test", .ranks = 2, .compute = true});
   std::array<nanoseconds, 2> blocked{};
-  run_thread_ranks(2,
-                   [&](std::unique_ptr<Communicator> own) {
-                     const std::int64_t self = own->rank().value;
-                     Recorder recorder(directory / "t", Rank{self}, RecorderParts::calls_and_compute);
-                     CommClock clock;
-                     const std::unique_ptr<Communicator> world =
-                         recorded(std::move(own), Axis::dp, recorder, clock);
-                     world->barrier();
-                     train(*world, run);
-                     blocked.at(static_cast<std::size_t>(self)) =
-                         clock.blocked.at(static_cast<std::size_t>(CommKind::all_reduce));
-                   },
-                   {.assistants = run.assistants});
+  run_thread_ranks(
+      2,
+      [&](std::unique_ptr<Communicator> own) {
+        const std::int64_t self = own->rank().value;
+        Recorder recorder(directory / "t", Rank{self}, {.parts = RecorderParts::calls_and_compute});
+        CommClock clock;
+        const std::unique_ptr<Communicator> world = recorded(std::move(own), Axis::dp, recorder, clock);
+        world->barrier();
+        train(*world, run);
+        blocked.at(static_cast<std::size_t>(self)) =
+            clock.blocked.at(static_cast<std::size_t>(CommKind::all_reduce));
+      },
+      {.assistants = run.assistants});
   finish_recording(directory / "t");
   const Result<Trace> trace = read_trace(directory / "t");
   EXPECT_TRUE(trace.has_value());
