@@ -1,6 +1,7 @@
 #include "commlens/app/baseline_watch.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@ namespace {
 RegressionOptions a_tenth() {
   RegressionOptions options;
   options.tolerance = 0.10;
+  options.may_lack_rows = true;
   return options;
 }
 
@@ -45,7 +47,7 @@ Result<BaselineWatch> BaselineWatch::open(const std::string& path, const Events&
     return regression(trace, trace, a_tenth())
         .map_error(
             [&](const Error& error) { return Error{fmt::format("--baseline {}: {}", path, error.message)}; })
-        .map([&](const Regression&) { return BaselineWatch(shown_name(path), std::move(trace)); });
+        .map([&](const Regression&) { return BaselineWatch(shown_name(path), std::move(trace), events); });
   });
 }
 
@@ -60,9 +62,22 @@ void BaselineWatch::forget(std::int64_t generation) {
   alert_.reset();
 }
 
+void BaselineWatch::say_error(const std::string& error) {
+  if (std::exchange(state_.error, error) != error) {
+    events_.warn(fmt::format("times not compared with {}: {}", source_, error));
+  }
+}
+
 /// Descriptions only grow while a job is followed: those of the latest iteration hold for the earlier ones.
 void BaselineWatch::add(Trace iteration) {
   last_ = iteration.iterations().front();
+  const bool are_timed =
+      std::all_of(iteration.streams.begin(), iteration.streams.end(),
+                  [](const RankStream& stream) { return stream.times.size() == stream.events.size(); });
+  if (!are_timed) {
+    say_error("an iteration has calls without times");
+    return;
+  }
   for (std::size_t row = 0; row < iteration.streams.size() && row < collected_.streams.size(); ++row) {
     RankStream& earlier = collected_.streams[row];
     RankStream& stream = iteration.streams[row];
@@ -77,21 +92,23 @@ void BaselineWatch::test(const PollTime& time) {
   const Result<Regression> result = regression(baseline_, collected_, a_tenth());
   collected_ = {};
   iterations_ = 0;
-  state_.error = result ? "" : result.error().message;
+  state_.rows.clear();
   if (!result) {
-    return;
+    alert_.reset();
+    return say_error(result.error().message);
   }
-  if (!result->has_enough()) {
-    state_.error =
-        fmt::format("too few iterations in {}: {} are needed", source_, result->iterations_needed + 1);
-  }
+  state_.error.clear();
   ++state_.tests;
   state_.iterations = k_iterations;
-  state_.rows.clear();
   for (const RegressionRow& row : result->rows) {
-    if (row.a.count() > 0) {
+    const bool is_enough = std::min(row.iterations_a, row.iterations_b) >= result->iterations_needed;
+    if (row.a.count() > 0 && is_enough) {
       state_.rows.push_back(slowdown_of(row));
     }
+  }
+  if (state_.rows.empty()) {
+    say_error(fmt::format("too few iterations: {} are needed in {} and here", result->iterations_needed + 1,
+                          source_));
   }
   settle_alert(time);
 }
@@ -122,8 +139,10 @@ void BaselineWatch::look(JobView& view, const FolderFollower& follower, const Po
     forget(view.generation);
   }
   const bool is_due = !added_at_ || time.steady - *added_at_ >= k_apart;
-  std::optional<Trace> latest = is_due ? follower.latest_iteration(last_) : std::nullopt;
-  if (latest && !latest->iterations().empty()) {
+  const bool is_there = view.state != LiveState::removed && view.state != LiveState::absent;
+  const Iteration whole = is_due && is_there ? follower.whole_iteration() : k_unknown_iteration;
+  std::optional<Trace> latest = whole > last_ && whole >= 0 ? follower.iteration(whole) : std::nullopt;
+  if (latest) {
     added_at_ = time.steady;
     add(std::move(*latest));
     if (iterations_ > k_iterations) {
@@ -134,7 +153,7 @@ void BaselineWatch::look(JobView& view, const FolderFollower& follower, const Po
   if (state_.tests == 0 && state_.error.empty() && view.totals.calls > 0 && view.steps.iteration < 0) {
     view.baseline->error = "the program has marked no iteration yet";
   }
-  if (alert_) {
+  if (alert_ && is_there) {
     view.alerts.push_back(*alert_);
   }
   view.alerts_fired += fired_;

@@ -13,9 +13,10 @@
 
 namespace commlens {
 
-/// Compares how long the calls of a job take, while it runs, with an earlier recording of it: each k_iterations whole
-/// iterations, k_apart from each other, by regression() (Mann-Whitney over iterations, Holm over rows). Rows that
-/// are slower by more than a tenth, significantly, are an alert (k_alert_slower) until a test finds none.
+/// Compares how long the calls of a job take, while it runs, with an earlier recording of it: each
+/// k_iterations whole iterations, k_apart from each other, by regression() (Mann-Whitney over iterations,
+/// Holm over rows). Rows that are slower by more than a tenth, significantly, are an alert (k_alert_slower)
+/// until a test finds none.
 class BaselineWatch {
  public:
   /// Fails where `path` is no recording whose times can be compared.
@@ -29,18 +30,20 @@ class BaselineWatch {
   static constexpr std::chrono::seconds k_apart{1};
 
  private:
-  BaselineWatch(std::string source, Trace baseline)
-      : baseline_(std::move(baseline)), source_(std::move(source)) {
+  BaselineWatch(std::string source, Trace baseline, Events events)
+      : baseline_(std::move(baseline)), source_(std::move(source)), events_(std::move(events)) {
     state_.source = source_;
   }
 
   void forget(std::int64_t generation);
   void add(Trace iteration);
+  void say_error(const std::string& error);
   void test(const PollTime& time);
   void settle_alert(const PollTime& time);
 
   Trace baseline_;
   std::string source_;
+  Events events_;
   std::int64_t generation_ = 0;
   LiveBaseline state_;
   Trace collected_;  // iterations since the last test, one before them included

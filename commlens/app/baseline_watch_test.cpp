@@ -32,6 +32,11 @@ class TimedJob {
       add(recorder, CommKind::all_gather, began + 1'000'000, took);
     }
   }
+  void broadcast() {
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      add(ranks_.rank(rank), CommKind::broadcast, 900'000'000, 1000);
+    }
+  }
   void close() { ranks_.close(); }
 
  private:
@@ -74,7 +79,7 @@ class ComparedTimes : public test_support::FollowerTest {
   std::string earlier_path_ = (scratch_ / "earlier").string();
   TimedJob earlier_{earlier_path_};
   TimedJob job_{path_};
-  FolderFollower follower_{path_, {.hang_after = {}, .keeps_iterations = true}};
+  FolderFollower follower_{path_, {.hang_after = {}, .keeps_iterations = true, .keeps_times = true}};
   Result<BaselineWatch> watch_ = failure("not opened");
   JobView view_;
   Iteration next_ = 0;
@@ -103,11 +108,33 @@ TEST_F(ComparedTimes, OfAnOpThatIsSlowerFireUntilItIsNot) {
   EXPECT_EQ(view_.alerts_fired, 1);
 }
 
+/// A rare op is no other job: the earlier recording has one, and these iterations have none.
+TEST_F(ComparedTimes, OfOpsThatBothHaveAreCompared) {
+  const std::string rare = (scratch_ / "rare").string();
+  {
+    TimedJob job(rare);
+    for (Iteration iteration = 0; iteration < 30; ++iteration) {
+      job.make(iteration);
+      if (iteration == 20) {
+        job.broadcast();
+      }
+    }
+    job.close();
+  }
+  watch_ = BaselineWatch::open(rare, {});
+  ASSERT_TRUE(watch_) << watch_.error().message;
+  go_on(14, 1.3);
+  EXPECT_EQ(view_.baseline->error, "");
+  ASSERT_EQ(view_.alerts.size(), 1U);
+  EXPECT_NE(view_.alerts[0].text.find("all_reduce along dp 1.30 x"), std::string::npos);
+}
+
 TEST_F(ComparedTimes, OfAnotherJobAreNone) {
   watch_ = BaselineWatch::open(earlier_path_, {});
   ASSERT_TRUE(watch_);
   FollowedRanks other(scratch_ / "other");
-  FolderFollower follower(scratch_ / "other", {.hang_after = {}, .keeps_iterations = true});
+  FolderFollower follower(scratch_ / "other",
+                          {.hang_after = {}, .keeps_iterations = true, .keeps_times = true});
   for (Iteration iteration = 0; iteration < 14; ++iteration) {
     for (std::int64_t rank = 0; rank < 2; ++rank) {
       other.rank(rank).set_iteration(iteration);

@@ -138,20 +138,30 @@ std::string burst_obstacle(const ComparedResult& result) {
                    whole, result.name, result.launches(), k_least_launch_distance.count());
 }
 
-/// The rows of each op that can be compared together.
+/// The rows of each op.
 std::map<std::string, RowFamily> families_of(const std::vector<BenchKey>& keys) {
   std::map<std::string, RowFamily> families;
   for (std::size_t row = 0; row < keys.size(); ++row) {
     families[keys[row].op].push_back(row);
   }
-  std::erase_if(families,
-                [&](const auto& family) { return !may_be_related(family.second.size(), keys.size()); });
   return families;
+}
+
+std::vector<RowFamily> listed(const std::map<std::string, RowFamily>& families) {
+  std::vector<RowFamily> list;
+  for (const auto& [op, rows] : families) {
+    list.push_back(rows);
+  }
+  return list;
 }
 
 /// How many tests the comparison of these rows makes.
 std::size_t tests_of(const std::vector<BenchKey>& keys) {
-  return keys.size() >= k_fewest_rows_to_relate ? keys.size() + families_of(keys).size() + 1 : keys.size();
+  const std::vector<RowFamily> families = listed(families_of(keys));
+  const auto related = std::count_if(families.begin(), families.end(),
+                                     [&](const RowFamily& family) { return is_related(family, families); });
+  return keys.size() >= k_fewest_rows_to_relate ? keys.size() + static_cast<std::size_t>(related) + 1
+                                                : keys.size();
 }
 
 /// Why no test of these rows could be significant with these launches; empty: one could.
@@ -194,14 +204,14 @@ void relate_rows(BenchComparison& comparison, const BenchRun& before, const Benc
     keys.push_back(check.key);
   }
   const std::map<std::string, RowFamily> of_ops = families_of(keys);
-  std::vector<RowFamily> families;
-  for (const auto& [op, rows] : of_ops) {
-    families.push_back(rows);
-  }
+  const std::vector<RowFamily> families = listed(of_ops);
   const LaunchShifts shifts =
       launch_shifts(launch_times(before, keys), launch_times(now, keys), families, k_limits);
+  std::size_t place = 0;
   for (const auto& [op, rows] : of_ops) {
-    comparison.ops.push_back({op, std::ssize(rows), shifts.families[comparison.ops.size()]});
+    if (const std::optional<LaunchShift>& shift = shifts.families[place++]) {
+      comparison.ops.push_back({op, std::ssize(rows), *shift});
+    }
   }
   for (std::size_t row = 0; row < keys.size(); ++row) {
     const LaunchShift& shift = shifts.relative[row];

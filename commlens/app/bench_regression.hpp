@@ -23,7 +23,7 @@ struct BenchCheck {
   double ratio() const { return now_s / before_s; }
 };
 
-/// The rows of one op together, against the rows of others.
+/// The rows of one op together, against those of each other op.
 struct BenchOpCheck {
   std::string op;
   std::int64_t rows = 0;
@@ -32,7 +32,7 @@ struct BenchOpCheck {
 
 struct BenchComparison {
   std::vector<BenchCheck> rows;
-  std::vector<BenchOpCheck> ops;   // of several rows, where there are enough of others
+  std::vector<BenchOpCheck> ops;   // of several rows, where there are two others or more
   std::optional<LaunchShift> all;  // rows together; absent of few rows: then each row stands for itself
   bool is_slower() const;
 };

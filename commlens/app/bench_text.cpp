@@ -142,7 +142,7 @@ std::string check_lines(const BenchResult& result, const TextStyle& style) {
   }
   for (const BenchOpCheck& op : checked.ops) {
     if (op.shift.is_slower) {
-      lines += fmt::format("{} than the other rows: {}, its {} rows together: {:.2f} x, p = {:.2g}\n",
+      lines += fmt::format("{} than each other op: {}, its {} rows together: {:.2f} x at least, p = {:.2g}\n",
                            in_colour("slower", Colour::red, style), op.op, op.rows, op.shift.ratio,
                            op.shift.p_adjusted);
     }

@@ -204,12 +204,16 @@ Result<void> predict_side(Side& side, const Side& other, const Overrides& overri
         "{}; change --iteration",
         side.argument, other.argument, to_text(other.trace.iterations())));
   }
-  side.trace = plan->trace_of(iterations);
-  side.planned = plan->job;
-  side.steady = plan->steady_iteration();
-  side.flops_per_rank = plan->flops_per_rank(*side.steady);
-  side.unverified = plan->unverified;
+  take_plan(side, *plan, iterations);
   return {};
+}
+
+void take_plan(Side& side, const Plan& plan, const std::vector<Iteration>& iterations) {
+  side.trace = plan.trace_of(iterations);
+  side.planned = plan.job;
+  side.steady = plan.steady_iteration();
+  side.flops_per_rank = plan.flops_per_rank(*side.steady);
+  side.unverified = plan.unverified;
 }
 
 Result<LogMatch> compare_with_log(Side& side, const Side& log, Overrides overrides,

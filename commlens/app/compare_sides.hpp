@@ -40,6 +40,9 @@ Result<Side> read_side(const Events& events, const std::string& argument, const 
 Result<void> predict_side(Side& side, const Side& other, const Overrides& overrides,
                           const std::optional<IterationRange>& range, Planner& planner);
 
+/// Makes a configuration's side that of its plan, of the iterations that are given.
+void take_plan(Side& side, const Plan& plan, const std::vector<Iteration>& iterations);
+
 /// Fails if a rank is chosen and a side is a printed log, which does not say whose calls it has.
 Result<void> check_has_ranks(const std::vector<const Side*>& sides, const std::optional<Rank>& rank);
 

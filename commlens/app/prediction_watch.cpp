@@ -29,30 +29,43 @@ Bytes bytes_of(const std::optional<CommOp>& op, std::int64_t calls) {
 
 using OpAlongAxis = std::pair<Axis, CommKind>;
 
-/// Of all ranks of a class.
-std::map<OpAlongAxis, Bytes> predicted_bytes(const Trace& trace, Iteration iteration) {
+/// Of the ranks that were recorded.
+std::map<OpAlongAxis, Bytes> predicted_bytes(const Trace& trace, const Trace& recorded) {
   std::map<OpAlongAxis, Bytes> sums;
-  for (const RankStream& stream : trace.streams) {
-    const std::int64_t ranks = stream.ranks.last.value - stream.ranks.first.value + 1;
-    for (const CommEvent& event : stream.events) {
-      if (event.iteration == iteration) {
-        const CommOp& op = trace.op(event.op);
-        Bytes& sum = sums[{trace.groups.axis(op.group), op.kind}];
-        sum = saturating_sum(sum, bytes_of(op, ranks));
-      }
+  for (const RankStream& stream : recorded.streams) {
+    const RankStream* const said = trace.stream_of(stream.ranks.first);
+    if (said == nullptr) {
+      continue;
+    }
+    for (const CommEvent& event : said->events) {
+      const CommOp& op = trace.op(event.op);
+      Bytes& sum = sums[{trace.groups.axis(op.group), op.kind}];
+      sum = saturating_sum(sum, message_bytes(op));
     }
   }
   return sums;
 }
 
+/// The axis that the prediction gives to the group of a call that it lacks, where it has such a group.
+Axis axis_of(const Difference& difference, const Trace& predicted) {
+  const auto has_members = [&](const CommOp& op) {
+    return predicted.groups.knows_members(op.group) &&
+           predicted.groups.members(op.group, difference.example_rank) == difference.example_group;
+  };
+  const auto known = difference.verdict != Verdict::extra
+                         ? predicted.ops().end()
+                         : std::find_if(predicted.ops().begin(), predicted.ops().end(), has_members);
+  return known == predicted.ops().end() ? difference.axis : predicted.groups.axis(known->group);
+}
+
 std::vector<LiveDeviation> deviations_of(const Comparison& comparison, const Trace& predicted,
-                                         Iteration iteration) {
+                                         const Trace& recorded) {
   std::map<OpAlongAxis, LiveDeviation> rows;
-  const std::map<OpAlongAxis, Bytes> sums = predicted_bytes(predicted, iteration);
+  const std::map<OpAlongAxis, Bytes> sums = predicted_bytes(predicted, recorded);
   for (const Difference& difference : comparison.differences) {
-    const OpAlongAxis key(difference.axis, difference.kind);
+    const OpAlongAxis key(axis_of(difference, predicted), difference.kind);
     const auto [row, is_new] =
-        rows.try_emplace(key, LiveDeviation{.kind = difference.kind, .axis = difference.axis});
+        rows.try_emplace(key, LiveDeviation{.kind = difference.kind, .axis = key.first});
     if (const auto sum = sums.find(key); is_new && sum != sums.end()) {
       row->second.predicted = sum->second;
       row->second.recorded = sum->second;
@@ -111,14 +124,14 @@ std::string why_text(const WhyCallsDiffer& why) {
   return groups.empty() ? "" : fmt::format("; most bytes: {}", groups.front().cause.title);
 }
 
-std::string iteration_text(Iteration iteration) {
+std::string iteration_in_words(Iteration iteration) {
   return iteration < 0 ? "an iteration" : fmt::format("iteration {}", iteration);
 }
 
 std::int64_t calls_in(const Trace& trace) {
   std::int64_t calls = 0;
   for (const RankStream& stream : trace.streams) {
-    calls += static_cast<std::int64_t>(stream.events.size());
+    calls += std::ssize(stream.events);
   }
   return calls;
 }
@@ -147,125 +160,181 @@ Result<PredictionWatch> PredictionWatch::open(const ExpectedJob& expected, const
       });
 }
 
-void PredictionWatch::forget(std::int64_t generation) {
-  generation_ = generation;
-  predicted_for_.reset();
+void PredictionWatch::forget(const JobView& view) {
+  generation_ = view.generation;
+  plan_.reset();
+  recorded_ = {};
+  recorded_.argument = view.name;
+  last_.reset();
   state_ = {};
   compared_at_.reset();
   calls_until_next_ = 0;
   waits_for_.clear();
-  recorded_ = {};
   difference_.clear();
   alert_.reset();
 }
 
-/// Predicts what the job should send in an iteration. All after the steady one are like it.
-Result<void> PredictionWatch::predict_for(Iteration iteration) {
-  if (predicted_for_ == iteration) {
+void PredictionWatch::say_error(const Error& error) {
+  if (std::exchange(state_.error, error.message) != error.message) {
+    events_.warn(fmt::format("not compared with a prediction: {}", error.message));
+  }
+}
+
+/// Plans what a job of as many ranks should do.
+Result<void> PredictionWatch::plan_for(const Trace& recorded) {
+  if (plan_) {
     return {};
   }
-  return predict_side(predicted_, recorded_, overrides_, std::nullopt, planner_).map([&] {
-    predicted_for_ = iteration;
-    state_.source = predicted_.description();
-  });
+  Side other;
+  other.trace.provenance.job_ranks = ranks_of_job(recorded);
+  return planner_.plan(predicted_.config(), overrides_for(predicted_.config(), other, overrides_))
+      .map([&](Plan plan) {
+        plan_ = std::move(plan);
+        take_plan(predicted_, *plan_, {plan_->steady_iteration()});
+        state_.source = predicted_.description();
+      });
+}
+
+/// Compares the calls of recorded_ with those of an iteration of the plan.
+Result<Comparison> PredictionWatch::compared(Iteration iteration) {
+  take_plan(predicted_, *plan_, {iteration});
+  for (RankStream& stream : recorded_.trace.streams) {
+    for (CommEvent& event : stream.events) {
+      event.iteration = iteration;
+    }
+  }
+  return compare(predicted_.trace, recorded_.trace, options_by_rules());
 }
 
 void PredictionWatch::count(const Comparison& comparison) {
+  state_.error.clear();
   ++state_.iterations;
   state_.exact += comparison.exact;
   state_.size += comparison.size;
   state_.missing += comparison.missing;
   state_.extra += comparison.extra;
-  state_.deviations = deviations_of(comparison, predicted_.trace, *predicted_for_);
-  const std::string difference = signature_of(comparison);
-  state_.in_a_row = difference.empty() ? 0 : difference == difference_ ? state_.in_a_row + 1 : 1;
-  difference_ = difference;
+  state_.deviations = deviations_of(comparison, predicted_.trace, recorded_.trace);
+  difference_ = signature_of(comparison);
+  state_.in_a_row = difference_.empty() ? 0 : 1;
+  is_alone_ = false;
+  if (state_.iterations == 1 && comparison.ranks_only_a + comparison.ranks_only_b > 0) {
+    events_.warn(
+        fmt::format("{} of {} ranks are compared: {} are only in the prediction, {} only in the recording",
+                    comparison.ranks, comparison.ranks + comparison.ranks_only_a + comparison.ranks_only_b,
+                    comparison.ranks_only_a, comparison.ranks_only_b));
+  }
+  last_ = comparison;
 }
 
-/// Compares the iteration that was recorded, as which the prediction knows it.
-Result<Comparison> PredictionWatch::compared() {
-  const Iteration iteration = recorded_.trace.iterations().front();
-  const Iteration as = std::min(iteration, predicted_.steady.value_or(iteration));
-  for (RankStream& stream : recorded_.trace.streams) {
-    for (CommEvent& event : stream.events) {
-      event.iteration = as;
+/// How many iterations, from the last one back, differ in the same way.
+void PredictionWatch::count_alike(const FolderFollower& follower, Iteration last) {
+  Trace latest = std::move(recorded_.trace);
+  bool is_alike = true;
+  for (Iteration back = 1; is_alike && back < k_enough && back <= last; ++back) {
+    std::optional<Trace> calls = follower.iteration(last - back);
+    is_alike = calls.has_value();
+    if (is_alike) {
+      recorded_.trace = std::move(*calls);
+      const Result<Comparison> comparison = compared(last - back);
+      is_alike = comparison && signature_of(*comparison) == difference_;
+      state_.in_a_row += is_alike ? 1 : 0;
+      is_alone_ = !is_alike;
     }
   }
-  return predict_for(as).and_then(
-      [&] { return compare(predicted_.trace, recorded_.trace, options_by_rules()); });
+  recorded_.trace = std::move(latest);
+  take_plan(predicted_, *plan_, {last});
 }
 
-/// The calls of an iteration that was not compared before.
-std::optional<Trace> PredictionWatch::next_iteration(const JobView& view, const FolderFollower& follower) {
-  std::optional<Trace> next;
-  if (view.steps.iteration >= 0) {
-    next = follower.latest_iteration(state_.iteration);
-  } else if (view.totals.calls > 0 && view.totals.calls >= calls_until_next_) {
-    Result<Trace> repeated = repeated_iteration(follower.latest_calls());
-    waits_for_ = repeated ? "" : repeated.error().message;
-    if (repeated) {
-      next = std::move(*repeated);
-      calls_until_next_ = view.totals.calls + calls_in(*next);
-    }
+void PredictionWatch::compare_marked(const FolderFollower& follower, const PollTime& time) {
+  const Iteration last = follower.whole_iteration();
+  std::optional<Trace> calls = last > state_.iteration ? follower.iteration(last) : std::nullopt;
+  if (!calls) {
+    return;
   }
-  return next && calls_in(*next) > 0 ? next : std::nullopt;
-}
-
-void PredictionWatch::take(Trace iteration, bool is_last, const PollTime& time) {
   compared_at_ = time.steady;
-  const bool is_marked = iteration.iterations().front() != k_repeated;
-  state_.iteration = is_marked ? iteration.iterations().front() : k_init_iteration;
-  recorded_.trace = std::move(iteration);
-  if (const Result<Comparison> comparison = compared()) {
-    state_.error.clear();
-    count(*comparison);
-    settle_alert(*comparison, is_last, time);
-  } else if (std::exchange(state_.error, comparison.error().message) != state_.error) {
-    events_.warn(fmt::format("not compared with a prediction: {}", state_.error));
+  state_.iteration = last;
+  recorded_.trace = std::move(*calls);
+  const Result<Comparison> comparison = plan_for(recorded_.trace).and_then([&] { return compared(last); });
+  if (!comparison) {
+    return say_error(comparison.error());
   }
+  count(*comparison);
+  if (!difference_.empty() && !alert_) {
+    count_alike(follower, last);
+  }
+}
+
+void PredictionWatch::compare_repeated(const JobView& view, const FolderFollower& follower,
+                                       const PollTime& time) {
+  if (view.totals.calls == 0 || view.totals.calls < calls_until_next_) {
+    return;
+  }
+  constexpr std::int64_t k_more_of = 10;  // calls by a tenth until it is tried again
+  calls_until_next_ = view.totals.calls + view.totals.calls / k_more_of + 1;
+  Trace latest = follower.latest_calls();
+  if (const Result<void> planned = plan_for(latest); !planned) {
+    return say_error(planned.error());
+  }
+  const Iteration steady = plan_->steady_iteration();
+  take_plan(predicted_, *plan_, {steady});
+  Result<Trace> repeated = repeated_iteration(std::move(latest), predicted_.trace);
+  waits_for_ = repeated ? "" : repeated.error().message;
+  if (!repeated) {
+    return;
+  }
+  compared_at_ = time.steady;
+  recorded_.trace = std::move(*repeated);
+  calls_until_next_ = view.totals.calls + calls_in(recorded_.trace);
+  const Result<Comparison> comparison = compared(steady);
+  if (!comparison) {
+    return say_error(comparison.error());
+  }
+  count(*comparison);
+  state_.in_a_row *= k_enough;
 }
 
 void PredictionWatch::look(JobView& view, const FolderFollower& follower, const PollTime& time,
                            bool is_single) {
   if (generation_ != view.generation) {
-    forget(view.generation);
-    recorded_.argument = view.name;
+    forget(view);
   }
+  const bool is_there = view.state != LiveState::removed && view.state != LiveState::absent;
   const bool is_last = is_single || is_over(view);
   const bool is_due =
       !compared_at_ || !difference_.empty() || time.steady - *compared_at_ >= k_rest || is_last;
-  if (is_due && !view.ranks.empty()) {
-    if (std::optional<Trace> next = next_iteration(view, follower)) {
-      take(std::move(*next), is_last, time);
+  if (is_due && is_there && !view.ranks.empty()) {
+    if (view.steps.iteration >= 0) {
+      compare_marked(follower, time);
+    } else {
+      compare_repeated(view, follower, time);
     }
+    settle_alert(is_last, time);
   }
   view.prediction = state_;
   if (state_.error.empty() && state_.iterations == 0) {
     view.prediction->error = waits_for_;
   }
-  if (alert_) {
+  if (alert_ && is_there) {
     view.alerts.push_back(*alert_);
   }
   view.alerts_fired += fired_;
 }
 
 /// `is_last`: no more iterations will be compared.
-void PredictionWatch::settle_alert(const Comparison& comparison, bool is_last, const PollTime& time) {
-  if (comparison.equal()) {
+void PredictionWatch::settle_alert(bool is_last, const PollTime& time) {
+  if (!last_ || last_->equal()) {
     alert_.reset();
     return;
   }
-  const bool is_enough = state_.in_a_row >= k_enough || (is_last && state_.in_a_row == state_.iterations);
-  if (alert_ || !is_enough) {
+  if (alert_ || !(state_.in_a_row >= k_enough || (is_last && !is_alone_))) {
     return;
   }
-  const Result<WhyCallsDiffer> why = why_calls_differ(predicted_, recorded_, comparison, options_by_rules());
-  alert_ =
-      LiveAlert{.id = fmt::format("volume-{}", ++fired_),
-                .kind = std::string(k_alert_volume),
-                .text = fmt::format("{} is not what {} says: {}{}", iteration_text(state_.iteration),
-                                    predicted_.argument, counts_text(comparison), why ? why_text(*why) : ""),
-                .culprits = {}};
+  const Result<WhyCallsDiffer> why = why_calls_differ(predicted_, recorded_, *last_, options_by_rules());
+  alert_ = LiveAlert{.id = fmt::format("volume-{}", ++fired_),
+                     .kind = std::string(k_alert_volume),
+                     .text = fmt::format("{} is not what {} says: {}{}", iteration_in_words(state_.iteration),
+                                         predicted_.argument, counts_text(*last_), why ? why_text(*why) : ""),
+                     .culprits = {}};
   alert_->since_unix_ns = time.unix_ns;
 }
 

@@ -22,10 +22,10 @@ struct ExpectedJob {
 };
 
 /// Compares iterations of a job, while it runs, with what its configuration says, call by call: the latest
-/// whole one (of a program that marks none, the calls that its ranks repeat, repeated_iteration()), k_rest
-/// after one that was as predicted, and at once after one that was not. k_enough in a row that differ alike
-/// are an alert (k_alert_volume) until one is as predicted; of a job that has ended, or is looked at once, as
-/// many as there are.
+/// whole one, k_rest after one that was as predicted, and at once after one that was not. k_enough, one after
+/// the other, that differ alike are an alert (k_alert_volume) until one is as predicted; of a job that has
+/// ended, or is looked at once, as many as are known. Of a program that marks no iterations,
+/// repeated_iteration() is one that stands for several.
 class PredictionWatch {
  public:
   /// Fails where `expected` is no configuration.
@@ -44,26 +44,31 @@ class PredictionWatch {
         events_(events),
         planner_(events) {}
 
-  void forget(std::int64_t generation);
-  std::optional<Trace> next_iteration(const JobView& view, const FolderFollower& follower);
-  void take(Trace iteration, bool is_last, const PollTime& time);
-  Result<Comparison> compared();
-  Result<void> predict_for(Iteration iteration);
+  void forget(const JobView& view);
+  Result<void> plan_for(const Trace& recorded);
+  Result<Comparison> compared(Iteration iteration);
+  void compare_next(const JobView& view, const FolderFollower& follower, const PollTime& time);
+  void compare_marked(const FolderFollower& follower, const PollTime& time);
+  void compare_repeated(const JobView& view, const FolderFollower& follower, const PollTime& time);
   void count(const Comparison& comparison);
-  void settle_alert(const Comparison& comparison, bool is_last, const PollTime& time);
+  void count_alike(const FolderFollower& follower, Iteration last);
+  void settle_alert(bool is_last, const PollTime& time);
+  void say_error(const Error& error);
 
   Side predicted_;
   Overrides overrides_;
   Events events_;
   Planner planner_;
-  std::optional<Iteration> predicted_for_;
+  std::optional<Plan> plan_;
   Side recorded_;  // the iteration that was compared last
+  std::optional<Comparison> last_;
   std::int64_t generation_ = 0;
   LivePrediction state_;
   std::optional<std::chrono::nanoseconds> compared_at_;
   std::int64_t calls_until_next_ = 0;  // of a program that marks no iterations: of all ranks
   std::string waits_for_;              // why there is no iteration to compare
   std::string difference_;             // of the last iteration; empty: none
+  bool is_alone_ = false;              // an earlier iteration does not differ so
   std::optional<LiveAlert> alert_;
   std::int64_t fired_ = 0;
 };

@@ -189,7 +189,8 @@ TEST_F(PredictedJob, ThatMarksNoIterationsIsComparedByWhatItRepeats) {
   make(steady_);
   look(0);
   EXPECT_EQ(view_.prediction->iterations, 0);
-  EXPECT_EQ(view_.prediction->error, "the program marks no iteration, and rank 0 has repeated no calls yet");
+  EXPECT_EQ(view_.prediction->error,
+            "the program marks no iteration, and rank 0 has not repeated its calls for three iterations yet");
   for (int time = 0; time < 3; ++time) {
     make(steady_);
   }
@@ -205,22 +206,79 @@ TEST_F(PredictedJob, ThatMarksNoIterationsIsComparedByWhatItRepeats) {
 TEST_F(PredictedJob, ThatMarksNoIterationsFires) {
   marks_ = false;
   for (std::int64_t second = 0; second < 7; ++second) {
-    EXPECT_EQ(look(second).alerts.size(), second < 5 ? 0U : 1U) << second;  // the third shows that it repeats
+    // Three iterations show that they repeat.
+    EXPECT_EQ(look(second).alerts.size(), second < 3 ? 0U : 1U) << second;
     make(steady_, 100);
   }
   EXPECT_NE(view_.alerts[0].text.find("an iteration is not what 19M says: "), std::string::npos);
 }
 
-TEST_F(PredictedJob, WhoseRanksRepeatAtDifferentRatesIsNotCompared) {
+/// Layers repeat before the first iteration is over.
+TEST_F(PredictedJob, IsNotComparedByARepetitionWithinAnIteration) {
   marks_ = false;
-  for (int time = 0; time < 8; ++time) {
+  const std::int64_t calls = calls_said() / 2;
+  for (std::int64_t call = 0; call < 3 * calls - 1; ++call) {
+    ranks_.call(0);
+    ranks_.call(1);
+    look(call);
+    EXPECT_EQ(view_.prediction->iterations, 0) << call;
+  }
+}
+
+TEST_F(PredictedJob, WhoseRanksCallAGroupDifferentlyOftenIsNotCompared) {
+  marks_ = false;
+  for (std::int64_t time = 0; time < 8 * calls_said(); ++time) {
     ranks_.call(0, 8);
     ranks_.call(1, 8);
-    ranks_.call(1, 16);
+    if (time % calls_said() == 0) {
+      ranks_.call(1, 16);
+    }
   }
   look(0);
   EXPECT_EQ(view_.prediction->iterations, 0);
-  EXPECT_NE(view_.prediction->error.find("different numbers of calls"), std::string::npos);
+  EXPECT_NE(view_.prediction->error.find("different numbers of calls"), std::string::npos)
+      << view_.prediction->error;
+}
+
+/// Every second one is different, and only these are looked at.
+TEST_F(PredictedJob, DoesNotFireWhereOthersBetweenAreAsPredicted) {
+  for (Iteration iteration = 5; iteration <= 25; ++iteration) {
+    make(iteration, iteration % 2 == 0 ? 100 : 0);
+    if (iteration % 2 == 1) {  // the one before is whole
+      EXPECT_TRUE(look(iteration).alerts.empty()) << iteration;
+    }
+  }
+  EXPECT_EQ(view_.prediction->in_a_row, 1);
+  ranks_.close();
+  look(26);
+  look(27);
+  EXPECT_EQ(view_.state, LiveState::ended);
+  EXPECT_TRUE(view_.alerts.empty());
+}
+
+TEST_F(PredictedJob, ThatEndsWithoutANewIterationFires) {
+  make(5, 100);
+  make_of(0, 6, 100);
+  make_of(1, 6, 100);
+  look(0);
+  EXPECT_EQ(view_.prediction->iteration, 5);
+  EXPECT_TRUE(view_.alerts.empty());
+  view_.state = LiveState::stopped;
+  watch_.look(view_, follower_, at(1), false);
+  EXPECT_EQ(view_.alerts.size(), 1U);
+}
+
+TEST_F(PredictedJob, ThatIsRemovedHasNoAlert) {
+  make(5, 100);
+  make(6, 100);
+  ranks_.close();
+  look(0);
+  look(1);
+  ASSERT_EQ(view_.alerts.size(), 1U);
+  std::filesystem::remove_all(path_);
+  look(2);
+  EXPECT_EQ(view_.state, LiveState::removed);
+  EXPECT_TRUE(view_.alerts.empty());
 }
 
 TEST(PredictionWatch, TakesAConfiguration) {

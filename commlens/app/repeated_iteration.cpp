@@ -40,23 +40,34 @@ bool are_of_one_iteration(const Trace& trace) {
   return true;
 }
 
+/// How many calls the last iteration of a rank has, of those that it repeats; 0: it has repeated too few.
+std::size_t calls_of_iteration(const RepeatingPart& part, std::size_t predicted) {
+  constexpr std::size_t k_enough = 3;
+  const std::size_t length = std::max(predicted, part.period);
+  if (part.repeats * part.period < k_enough * length) {
+    return 0;
+  }
+  const std::size_t times = (length + part.period / 2) / part.period;
+  return times * part.period;
+}
+
 }  // namespace
 
-Result<Trace> repeated_iteration(Trace latest) {
+Result<Trace> repeated_iteration(Trace latest, const Trace& predicted) {
   for (RankStream& stream : latest.streams) {
+    const Rank rank = stream.ranks.first;
+    const RankStream* const said = predicted.stream_of(rank);
     const std::optional<RepeatingPart> part = part_of(stream.events);
-    if (!part) {
-      return failure(fmt::format("the program marks no iteration, and rank {} has repeated no calls yet",
-                                 stream.ranks.first.value));
+    const std::size_t calls = part ? calls_of_iteration(*part, said == nullptr ? 0 : said->events.size()) : 0;
+    if (calls == 0) {
+      return failure(fmt::format(
+          "the program marks no iteration, and rank {} has not repeated its calls for three iterations yet",
+          rank.value));
     }
     const auto last =
         stream.events.begin() + static_cast<std::ptrdiff_t>(part->start + part->repeats * part->period);
     stream.events.erase(last, stream.events.end());
-    stream.events.erase(stream.events.begin(),
-                        stream.events.end() - static_cast<std::ptrdiff_t>(part->period));
-    for (CommEvent& event : stream.events) {
-      event.iteration = k_repeated;
-    }
+    stream.events.erase(stream.events.begin(), stream.events.end() - static_cast<std::ptrdiff_t>(calls));
   }
   if (!are_of_one_iteration(latest)) {
     return failure(

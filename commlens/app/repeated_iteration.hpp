@@ -6,12 +6,11 @@
 
 namespace commlens {
 
-/// An iteration like others, far from the first one.
-constexpr Iteration k_repeated = INT32_MAX - 1;
-
-/// Of the latest calls of a job that marks no iterations: those that each rank repeats (repeating_part()),
-/// once, as iteration k_repeated. They begin anywhere in an iteration, another place on each rank. Fails
-/// where a rank repeats none, or members of a group do not repeat equally many calls on it.
-Result<Trace> repeated_iteration(Trace latest);
+/// Of the latest calls of a job that marks no iterations: those of one iteration of each rank, which begins
+/// anywhere, another place on each rank. What a rank repeats (repeating_part()) must fill three iterations as
+/// long as `predicted` has them, so that it is none of the repetitions within one; where a rank repeats
+/// several times an iteration, as many as come closest to that length are taken. Fails where a rank has
+/// repeated too little, and where members of a group do not make equally many calls on it.
+Result<Trace> repeated_iteration(Trace latest, const Trace& predicted);
 
 }  // namespace commlens

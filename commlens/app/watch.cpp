@@ -41,6 +41,7 @@ class EventWatch {
     if (generation_ > 0 && view.generation != generation_) {
       add(WatchEventKind::replaced);
       joined_.clear();
+      alerts_.clear();
       state_ = LiveState::absent;
     }
     generation_ = view.generation;
@@ -50,7 +51,8 @@ class EventWatch {
       }
     }
     for (const LiveAlert& alert : alerts_) {
-      if (!holds(view, alert) && !is_over(view.state)) {  // else it was ended, and not well again
+      const bool is_there = view.state == LiveState::running || view.state == LiveState::unknown;
+      if (is_there && !holds(view, alert)) {  // else it was ended, and not well again
         add(WatchEventKind::recovered).alert = alert;
       }
     }
@@ -97,6 +99,7 @@ FollowOptions options_of(const WatchRequest& request) {
   options.hang_after = request.hang_after;
   options.is_single = request.is_single;
   options.keeps_iterations = request.expected.has_value() || !request.baseline.empty();
+  options.keeps_times = !request.baseline.empty();
   if (request.is_single && !request.hang_after) {
     options.hang_after = k_second_look;
   }

@@ -94,13 +94,14 @@ class LaunchPair {
     });
   }
 
-  LaunchShift together(const RowFamily& family) const {
-    std::vector<bool> others(rows(), true);
-    for (const std::size_t row : family) {
-      others[row] = false;
+  /// Of the rows of a family, by those of another one.
+  LaunchShift between(const RowFamily& family, const RowFamily& other) const {
+    std::vector<bool> measure(rows(), false);
+    for (const std::size_t row : other) {
+      measure[row] = true;
     }
     return compared([&](const LaunchTimes& launch) -> std::optional<double> {
-      const std::optional<double> speed = speed_of(launch, others);
+      const std::optional<double> speed = speed_of(launch, measure);
       double sum = 0;
       for (const std::size_t row : family) {
         if (!speed || !launch[row]) {
@@ -110,6 +111,20 @@ class LaunchPair {
       }
       return sum / static_cast<double>(family.size());
     });
+  }
+
+  /// … by each of the others.
+  LaunchShift against_each(const RowFamily& family, const std::vector<RowFamily>& families) const {
+    std::optional<LaunchShift> least;
+    for (const RowFamily& other : families) {
+      if (&other == &family) {
+        continue;
+      }
+      const LaunchShift shift = between(family, other);
+      least = LaunchShift{.ratio = least ? std::min(least->ratio, shift.ratio) : shift.ratio,
+                          .p = least ? std::max(least->p, shift.p) : shift.p};
+    }
+    return least.value_or(LaunchShift());
   }
 
   /// Of the rows that count, all together. A row that is no slower has nothing to say for their slowness: the
@@ -140,7 +155,9 @@ LaunchShifts launch_shifts(std::span<const LaunchTimes> before, std::span<const 
   const LaunchPair pair(before, now);
   LaunchShifts shifts;
   std::vector<double> p_values;
-  const auto tests = static_cast<double>(pair.rows() + families.size() + 1);
+  const auto related = std::count_if(families.begin(), families.end(),
+                                     [&](const RowFamily& family) { return is_related(family, families); });
+  const auto tests = static_cast<double>(pair.rows() + static_cast<std::size_t>(related) + 1);
   const auto is_apart = [&](const LaunchShift& shift) {  // by Bonferroni
     return shift.p * tests < limits.significance &&
            (shift.ratio > limits.least_ratio || shift.ratio * limits.least_ratio < 1);
@@ -152,10 +169,14 @@ LaunchShifts launch_shifts(std::span<const LaunchTimes> before, std::span<const 
     counts.push_back(!is_apart(shifts.relative.back()));
   }
   for (const RowFamily& family : families) {
-    shifts.families.push_back(pair.together(family));
-    p_values.push_back(shifts.families.back().p);
+    std::optional<LaunchShift>& shift = shifts.families.emplace_back();
+    if (!is_related(family, families)) {
+      continue;
+    }
+    shift = pair.against_each(family, families);
+    p_values.push_back(shift->p);
     for (const std::size_t row : family) {
-      counts[row] = counts[row] && !is_apart(shifts.families.back());
+      counts[row] = counts[row] && !is_apart(*shift);
     }
   }
   shifts.all = pair.common(counts);
@@ -164,11 +185,18 @@ LaunchShifts launch_shifts(std::span<const LaunchTimes> before, std::span<const 
   for (std::size_t row = 0; row < pair.rows(); ++row) {
     settle(shifts.relative[row], adjusted[row], limits.significance, limits.least_ratio);
   }
-  for (std::size_t place = 0; place < families.size(); ++place) {
-    settle(shifts.families[place], adjusted[pair.rows() + place], limits.significance, limits.least_ratio);
+  std::size_t place = pair.rows();
+  for (std::optional<LaunchShift>& shift : shifts.families) {
+    if (shift) {
+      settle(*shift, adjusted[place++], limits.significance, limits.least_ratio);
+    }
   }
   settle(shifts.all, adjusted.back(), limits.significance, limits.least_common_ratio);
   return shifts;
+}
+
+bool is_related(const RowFamily& family, const std::vector<RowFamily>& families) {
+  return family.size() > 1 && families.size() > 2;
 }
 
 }  // namespace commlens

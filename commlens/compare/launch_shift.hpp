@@ -33,8 +33,8 @@ using RowFamily = std::vector<std::size_t>;
 struct LaunchShifts {
   /// Of each row against the other rows of the same launch.
   std::vector<LaunchShift> relative;
-  /// Of each family, its rows together against the others.
-  std::vector<LaunchShift> families;
+  /// Of each family its rows together, against each other family; absent where is_related() says so.
+  std::vector<std::optional<LaunchShift>> families;
   LaunchShift all;  // of the rows that are neither slower nor faster than others
 };
 
@@ -51,8 +51,11 @@ constexpr std::size_t k_fewest_rows_to_relate = 4;
 /// covariance, with medians in place of means and a slope of 1, as launches are so many times as fast in all
 /// rows.
 ///
-/// Is a family slower than the other rows? The same, of the mean over its rows of what is left of their
-/// logarithms by the median of the rows outside: noise of single rows averages out of it.
+/// Is a family slower than each of the others? The same, of the mean over its rows of what is left of their
+/// logarithms by the median of the rows of another family: noise of single rows averages out. Of the
+/// comparisons with all others the largest p and the smallest ratio count, so that one family that became
+/// faster makes no other one slower (an intersection-union test: R. L. Berger, Technometrics 24 (1982)
+/// 295-300).
 ///
 /// Are all rows slower? Each row that is neither slower nor faster than the others, alone or in a family, is
 /// compared by its times; the p-values are combined to one (simes()), which rows that go together do not
@@ -60,16 +63,13 @@ constexpr std::size_t k_fewest_rows_to_relate = 4;
 /// slower. The ratio is that of the median speeds of launches by these rows.
 ///
 /// All tests are adjusted as one family (holm_adjusted()). Needs k_fewest_rows_to_relate rows that launches
-/// of both results have, and families may_be_related(). Source: R. A. Fisher, Statistical Methods for
+/// of both results have. Source: R. A. Fisher, Statistical Methods for
 /// Research Workers (1932), section 49.1; D. Quade, Rank analysis of covariance, J. Am. Stat. Assoc. 62
 /// (1967) 1187-1200.
 LaunchShifts launch_shifts(std::span<const LaunchTimes> before, std::span<const LaunchTimes> now,
                            const std::vector<RowFamily>& families = {}, const SlowerLimits& limits = {});
 
-/// Whether a family of so many rows can be compared with the others, of `rows` in all: several against as
-/// many as one row is.
-constexpr bool may_be_related(std::size_t family, std::size_t rows) {
-  return family > 1 && rows >= family + k_fewest_rows_to_relate - 1;
-}
+/// Whether a family is compared: one of several rows, where there are two others or more.
+bool is_related(const RowFamily& family, const std::vector<RowFamily>& families);
 
 }  // namespace commlens

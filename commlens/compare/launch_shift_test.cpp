@@ -34,25 +34,33 @@ TEST(LaunchShifts, FindARowThatIsSlowerThanTheOthers) {
   EXPECT_GT(shifts.all.p, 0.5);
 }
 
-// Rows 0 and 1 are 1.2 and 1.3 times as slow: together the root of 1.56 against the other three, in all of 6
-// against 6 launches.
-TEST(LaunchShifts, FindAFamilyThatIsSlowerThanTheOthers) {
+// Rows 0 and 1 are 1.2 and 1.3 times as slow: together the root of 1.56, in all of 6 against 6 launches, by
+// either of the others.
+TEST(LaunchShifts, FindAFamilyThatIsSlowerThanEachOther) {
   std::vector<LaunchTimes> now = launches_of(1.2, 1);
   for (LaunchTimes& times : now) {
     times[1] = *times[1] * 1.3;
   }
-  const LaunchShifts shifts = launch_shifts(launches_of(1, 1), now, {{0, 1}, {3, 4}});
-  ASSERT_EQ(shifts.families.size(), 2U);
-  EXPECT_NEAR(shifts.families[0].ratio, std::sqrt(1.2 * 1.3), 1e-9);
-  EXPECT_NEAR(shifts.families[0].p, 2.0 / 924, 1e-9);
-  EXPECT_NEAR(shifts.all.ratio, 1, 1e-9);
-  EXPECT_GT(shifts.all.p, 0.5);
+  const LaunchShifts shifts = launch_shifts(launches_of(1, 1), now, {{0, 1}, {2}, {3, 4}});
+  ASSERT_EQ(shifts.families.size(), 3U);
+  EXPECT_NEAR(shifts.families[0]->ratio, std::sqrt(1.2 * 1.3), 1e-9);
+  EXPECT_NEAR(shifts.families[0]->p, 2.0 / 924, 1e-9);
+  EXPECT_FALSE(shifts.families[1]);  // one row
+  EXPECT_NEAR(shifts.families[2]->ratio, 1 / std::sqrt(1.2 * 1.3), 1e-9);
 }
 
-TEST(LaunchShifts, RelateFamiliesToEnoughOthers) {
-  EXPECT_TRUE(may_be_related(3, 6));
-  EXPECT_FALSE(may_be_related(3, 5));
-  EXPECT_FALSE(may_be_related(1, 9));
+// Rows 0 and 1 became faster: by them rows 3 and 4 are slower, and by row 2 they are not.
+TEST(LaunchShifts, MakeNoFamilySlowerWhereOneIsFaster) {
+  std::vector<LaunchTimes> now = launches_of(0.8, 1);
+  for (LaunchTimes& times : now) {
+    times[1] = *times[1] * 0.8;
+  }
+  const LaunchShifts shifts = launch_shifts(launches_of(1, 1), now, {{0, 1}, {2}, {3, 4}});
+  EXPECT_NEAR(shifts.families[0]->ratio, 0.8, 1e-9);
+  EXPECT_NEAR(shifts.families[2]->ratio, 1, 1e-9);
+  EXPECT_GT(shifts.families[2]->p, 0.5);
+  // With one other: which of the two is it?
+  EXPECT_FALSE(launch_shifts(launches_of(1, 1), now, {{0, 1}, {2, 3, 4}}).families[0]);
 }
 
 TEST(LaunchShifts, FindThatAllRowsAreSlower) {

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "commlens/base/check.hpp"
 #include "commlens/base/sums.hpp"
 #include "commlens/base/units.hpp"
 #include "commlens/comm/volume.hpp"
@@ -84,6 +85,7 @@ Result<Run> run_of(const Trace& trace, const char* side) {
     if (stream.times.empty()) {
       continue;
     }
+    COMMLENS_CHECK(stream.times.size() == stream.events.size(), "times are of all events or of none");
     has_times = has_times || !stream.events.empty();
     add_calls(trace, stream, cold, rows);
     for (const Step& step : steps_after(cold, stream)) {
@@ -137,6 +139,12 @@ Result<void> check_same_work(const RowKey& key, const RowIterations& a, const Ro
   return any_common ? Result<void>{} : check(a.rbegin()->second, b.rbegin()->second);
 }
 
+/// Leaves the rows that both runs have.
+void keep_common_rows(Run& a, Run& b) {
+  std::erase_if(a.rows, [&](const auto& row) { return !b.rows.contains(row.first); });
+  std::erase_if(b.rows, [&](const auto& row) { return !a.rows.contains(row.first); });
+}
+
 Result<void> check_same_job(const Run& a, const Run& b) {
   if (a.ranks != b.ranks) {
     return different_jobs(fmt::format("A ran on {} ranks, B on {}", a.ranks, b.ranks));
@@ -147,6 +155,9 @@ Result<void> check_same_job(const Run& a, const Run& b) {
         return different_jobs(fmt::format("{} has no {}", name, text_of(key)));
       }
     }
+  }
+  if (a.rows.empty()) {
+    return different_jobs("they have no row in common");
   }
   for (const auto& [key, iterations] : a.rows) {
     if (const Result<void> same = check_same_work(key, iterations, b.rows.at(key)); !same) {
@@ -261,10 +272,13 @@ bool Regression::has_enough() const {
 }
 
 Result<Regression> regression(const Trace& a, const Trace& b, const RegressionOptions& options) {
-  const Result<Run> run_a = run_of(a, "A");
-  const Result<Run> run_b = run_of(b, "B");
+  Result<Run> run_a = run_of(a, "A");
+  Result<Run> run_b = run_of(b, "B");
   if (!run_a || !run_b) {
     return tl::unexpected(run_a ? run_b.error() : run_a.error());
+  }
+  if (options.may_lack_rows) {
+    keep_common_rows(*run_a, *run_b);
   }
   if (const Result<void> same = check_same_job(*run_a, *run_b); !same) {
     return tl::unexpected(same.error());

@@ -17,6 +17,8 @@ struct RegressionOptions {
   double tolerance = 0.05;     // slower by more than this share is too slow
   double significance = 0.01;  // probability of any false alarm in the whole table
   CallMetric metric = CallMetric::p50;
+  bool may_lack_rows =
+      false;  // rows that one side lacks are left out: calls that are not made in each iteration
 };
 
 /// The same calls in two runs, or the length of their steps.

@@ -185,6 +185,7 @@ void FolderFollower::State::begin(Manifest read) {
     job->path = path;
     job->directory = std::move(directory);
     job->keeps_iterations = options.keeps_iterations;
+    job->keeps_times = options.keeps_times;
     ++view.generation;
   }
   is_concluded = has_ended;
@@ -340,27 +341,34 @@ FolderFollower::~FolderFollower() = default;
 
 const JobView& FolderFollower::view() const { return state_->view; }
 
-std::optional<Trace> FolderFollower::latest_iteration(Iteration last) const {
-  const State& state = *state_;
+Iteration FolderFollower::whole_iteration() const {
   Iteration whole = INT32_MAX;
-  for (const std::unique_ptr<RankFollower>& rank : state.ranks) {
+  for (const std::unique_ptr<RankFollower>& rank : state_->ranks) {
     whole = std::min(whole, rank->whole_iteration());
   }
-  if (state.ranks.empty() || whole < 0 || whole <= last) {
-    return std::nullopt;
-  }
-  Trace trace = state.job->tables;
-  for (std::size_t row = 0; row < state.ranks.size(); ++row) {
-    std::optional<TimedCalls> calls = state.ranks[row]->iteration_calls().of(whole);
-    if (!calls) {
+  return state_->ranks.empty() ? k_unknown_iteration : whole;
+}
+
+std::optional<Trace> FolderFollower::iteration(Iteration wanted) const {
+  std::vector<RankStream> streams;
+  std::size_t calls = 0;
+  for (std::size_t row = 0; row < state_->ranks.size(); ++row) {
+    std::optional<TimedCalls> of_rank = state_->ranks[row]->iteration_calls().of(wanted);
+    if (!of_rank) {
       return std::nullopt;
     }
-    const Rank rank = state.job->ranks[row];
-    trace.streams.push_back({.ranks = {rank, rank},
-                             .events = std::move(calls->events),
-                             .times = std::move(calls->times),
-                             .compute = {}});
+    calls += of_rank->events.size();
+    const Rank rank = state_->job->ranks[row];
+    streams.push_back({.ranks = {rank, rank},
+                       .events = std::move(of_rank->events),
+                       .times = std::move(of_rank->times),
+                       .compute = {}});
   }
+  if (calls == 0) {
+    return std::nullopt;
+  }
+  Trace trace = state_->job->tables;
+  trace.streams = std::move(streams);
   return trace;
 }
 

@@ -27,9 +27,11 @@ class FolderFollower {
   Result<void> poll(PollTime time = PollTime::now());
   /// As of the last poll.
   const JobView& view() const;
-  /// Of an option of FollowOptions: the calls of the latest iteration that all ranks are through with, where
-  /// that is after `last` and all of them are known.
-  std::optional<Trace> latest_iteration(Iteration last) const;
+  /// The highest iteration that all ranks are through with, by the marks of the program; below 0: none.
+  Iteration whole_iteration() const;
+  /// Of an option of FollowOptions: the calls of an iteration, one of the latest few; absent where it has
+  /// none, or not all are known.
+  std::optional<Trace> iteration(Iteration wanted) const;
   /// The same of a program that marks no iterations: the latest calls of each rank
   /// (IterationCalls::outside()).
   Trace latest_calls() const;

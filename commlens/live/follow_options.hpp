@@ -17,8 +17,9 @@ struct FollowOptions {
   /// One poll is all there will be: what is not there yet is counted as lost, as `summary` does, and who
   /// waits for whom is taken as it is.
   bool is_single = false;
-  /// Keeps the calls of the latest iterations, for FolderFollower::latest_iteration().
+  /// Keeps the calls of the latest iterations, for FolderFollower::iteration(), and their times.
   bool keeps_iterations = false;
+  bool keeps_times = false;
 };
 
 /// When a poll is made.

@@ -1,8 +1,27 @@
 #include "commlens/live/iteration_calls.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace commlens {
+namespace {
+
+/// Of calls in the order of their slots.
+template <typename Calls>
+auto call_at(Calls& calls, std::uint64_t slot) {
+  const auto place =
+      std::lower_bound(calls.begin(), calls.end(), slot,
+                       [](const auto& each, std::uint64_t wanted) { return each.slot < wanted; });
+  return place != calls.end() && place->slot == slot ? place : calls.end();
+}
+
+}  // namespace
+
+void IterationCalls::OfIteration::drop() {
+  is_whole = false;
+  calls = {};
+  times = {};
+}
 
 /// The iteration, which is a new one or was begun before: threads of a rank may be an iteration apart.
 IterationCalls::OfIteration& IterationCalls::begin(Iteration iteration) {
@@ -12,16 +31,23 @@ IterationCalls::OfIteration& IterationCalls::begin(Iteration iteration) {
   if (place != iterations_.end() && place->iteration == iteration) {
     return *place;
   }
-  OfIteration& begun = *iterations_.insert(place, {.iteration = iteration, .calls = {}});
+  OfIteration& begun = *iterations_.insert(place, {.iteration = iteration, .calls = {}, .times = {}});
   if (iterations_.size() > k_most_iterations) {  // an older one than `begun`: add() asks that first
     iterations_.pop_front();
   }
   return begun;
 }
 
+IterationCalls::OfIteration* IterationCalls::find(Iteration iteration) {
+  const auto known = std::find_if(iterations_.begin(), iterations_.end(),
+                                  [&](const OfIteration& each) { return each.iteration == iteration; });
+  return known == iterations_.end() ? nullptr : &*known;
+}
+
 void IterationCalls::add(std::uint64_t slot, const CommEvent& event, const std::optional<Times>& times) {
+  const Call call{slot, event.op, event.micro_batch};
   if (event.iteration < 0) {
-    outside_.push_back({slot, event, times});
+    outside_.push_back(call);
     if (outside_.size() > k_most_outside) {
       outside_.pop_front();
     }
@@ -33,56 +59,72 @@ void IterationCalls::add(std::uint64_t slot, const CommEvent& event, const std::
   }
   const bool is_latest = !iterations_.empty() && iterations_.back().iteration == event.iteration;
   OfIteration& iteration = is_latest ? iterations_.back() : begin(event.iteration);
-  iteration.is_whole = iteration.is_whole && !has_lost_;
-  has_lost_ = false;
-  if (iteration.calls.size() == k_most_calls) {
-    iteration.is_whole = false;
+  if (std::exchange(has_lost_, false) || iteration.calls.size() == k_most_calls) {
+    iteration.drop();
   }
   if (iteration.is_whole) {
-    iteration.calls.push_back({slot, event, times});
-  }
-}
-
-template <typename Calls, typename Use>
-void IterationCalls::use(Calls& calls, std::uint64_t slot, const Use& use_it) {
-  const auto call =
-      std::lower_bound(calls.begin(), calls.end(), slot,
-                       [](const Call& each, std::uint64_t wanted) { return each.slot < wanted; });
-  if (call != calls.end() && call->slot == slot) {
-    use_it(calls, call);
-  }
-}
-
-template <typename Use>
-void IterationCalls::find(Iteration iteration, std::uint64_t slot, const Use& use_it) {
-  if (iteration < 0) {
-    return use(outside_, slot, use_it);
-  }
-  const auto known = std::find_if(iterations_.begin(), iterations_.end(),
-                                  [&](const OfIteration& each) { return each.iteration == iteration; });
-  if (known != iterations_.end()) {
-    use(known->calls, slot, use_it);
+    iteration.calls.push_back(call);
+    if (keeps_times_) {
+      iteration.times.push_back(times);
+    }
   }
 }
 
 void IterationCalls::finish(Iteration iteration, std::uint64_t slot, OpId op,
                             const std::optional<Times>& times) {
-  find(iteration, slot, [&](auto& /*calls*/, auto call) {
-    call->event.op = op;
-    call->times = times;
-  });
+  if (iteration < 0) {
+    if (const auto call = call_at(outside_, slot); call != outside_.end()) {
+      call->op = op;
+    }
+    return;
+  }
+  OfIteration* const known = find(iteration);
+  if (known == nullptr) {
+    return;
+  }
+  const auto call = call_at(known->calls, slot);
+  if (call == known->calls.end()) {
+    return;
+  }
+  call->op = op;
+  if (keeps_times_) {
+    known->times[static_cast<std::size_t>(call - known->calls.begin())] = times;
+  }
 }
 
 void IterationCalls::withdraw(Iteration iteration, std::uint64_t slot) {
-  find(iteration, slot, [](auto& calls, auto call) { calls.erase(call); });
+  if (iteration < 0) {
+    if (const auto call = call_at(outside_, slot); call != outside_.end()) {
+      outside_.erase(call);
+    }
+    return;
+  }
+  OfIteration* const known = find(iteration);
+  if (known == nullptr) {
+    return;
+  }
+  const auto call = call_at(known->calls, slot);
+  if (call == known->calls.end()) {
+    return;
+  }
+  if (keeps_times_) {
+    known->times.erase(known->times.begin() + (call - known->calls.begin()));
+  }
+  known->calls.erase(call);
 }
 
 void IterationCalls::lose() {
+  lose_from(iterations_.empty() ? k_unknown_iteration : iterations_.back().iteration);
+}
+
+void IterationCalls::lose_from(Iteration iteration) {
+  for (OfIteration& each : iterations_) {
+    if (each.iteration >= iteration) {
+      each.drop();
+    }
+  }
   has_lost_ = true;
   outside_.clear();
-  if (!iterations_.empty()) {
-    iterations_.back().is_whole = false;
-  }
 }
 
 std::optional<TimedCalls> IterationCalls::of(Iteration iteration) const {
@@ -94,16 +136,18 @@ std::optional<TimedCalls> IterationCalls::of(Iteration iteration) const {
     return std::nullopt;
   }
   TimedCalls found;
-  if (known != iterations_.end() && known->iteration == iteration) {
-    for (const Call& call : known->calls) {
-      found.events.push_back(call.event);
-      if (call.times) {
-        found.times.push_back(*call.times);
-      }
-    }
+  if (known == iterations_.end() || known->iteration != iteration) {
+    return found;
   }
-  if (found.times.size() < found.events.size()) {
-    found.times.clear();
+  for (const Call& call : known->calls) {
+    found.events.push_back({call.op, iteration, call.micro_batch});
+  }
+  for (const std::optional<Times>& times : known->times) {
+    if (!times) {
+      found.times.clear();
+      break;
+    }
+    found.times.push_back(*times);
   }
   return found;
 }
@@ -111,7 +155,7 @@ std::optional<TimedCalls> IterationCalls::of(Iteration iteration) const {
 std::vector<CommEvent> IterationCalls::outside() const {
   std::vector<CommEvent> events;
   for (const Call& call : outside_) {
-    events.push_back(call.event);
+    events.push_back({call.op, k_unknown_iteration, call.micro_batch});
   }
   return events;
 }

@@ -19,6 +19,8 @@ struct TimedCalls {
 /// that marks none, its latest calls. A call is named by its slot: its place among all calls of the rank.
 class IterationCalls {
  public:
+  explicit IterationCalls(bool keeps_times = true) : keeps_times_(keeps_times) {}
+
   /// `times`: of a call that is over, where they are known.
   void add(std::uint64_t slot, const CommEvent& event, const std::optional<Times>& times);
   /// A call is over, and perhaps turned out to be another one.
@@ -27,6 +29,8 @@ class IterationCalls {
   void withdraw(Iteration iteration, std::uint64_t slot);
   /// Calls after the latest one are not known: of its iteration, of the next one that is, or between them.
   void lose();
+  /// Calls are not known of an iteration, or of any after it.
+  void lose_from(Iteration iteration);
 
   /// The calls of an iteration, none where it has none; absent where some are not known, there are more than
   /// k_most_calls, or it is too long ago.
@@ -44,21 +48,21 @@ class IterationCalls {
  private:
   struct Call {
     std::uint64_t slot = 0;
-    CommEvent event;
-    std::optional<Times> times;
+    OpId op{};
+    std::int32_t micro_batch = k_no_micro_batch;
   };
   struct OfIteration {
     Iteration iteration = k_unknown_iteration;
     bool is_whole = true;
     std::vector<Call> calls;
+    std::vector<std::optional<Times>> times;  // of the calls, where they are kept
+
+    void drop();
   };
   OfIteration& begin(Iteration iteration);
-  /// Hands a call, if it is kept, and those that it is among to `use_it`.
-  template <typename Use>
-  void find(Iteration iteration, std::uint64_t slot, const Use& use_it);
-  template <typename Calls, typename Use>
-  static void use(Calls& calls, std::uint64_t slot, const Use& use_it);
+  OfIteration* find(Iteration iteration);
 
+  bool keeps_times_;
   std::deque<OfIteration> iterations_;  // ascending
   std::deque<Call> outside_;
   bool has_lost_ = false;  // calls, since the latest one of an iteration

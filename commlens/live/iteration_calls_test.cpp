@@ -85,6 +85,19 @@ TEST(IterationCalls, AreNotWholeWhereSomeWereLost) {
   EXPECT_EQ(ops(calls, 6), Ops{4});
 }
 
+TEST(IterationCalls, AreNotWholeFromWhereSomeWereLost) {
+  IterationCalls calls;
+  for (std::uint32_t slot = 1; slot <= 4; ++slot) {
+    calls.add(slot, event(slot, static_cast<Iteration>(slot)), {});
+  }
+  calls.lose_from(3);
+  EXPECT_EQ(ops(calls, 2), Ops{2});
+  EXPECT_EQ(ops(calls, 3), Ops{99});
+  EXPECT_EQ(ops(calls, 4), Ops{99});
+  calls.finish(4, 4, OpId{7}, {});  // nothing of it is kept
+  EXPECT_EQ(ops(calls, 4), Ops{99});
+}
+
 TEST(IterationCalls, OfAProgramThatMarksNoneAreItsLatest) {
   IterationCalls calls;
   const auto outside = [&] {

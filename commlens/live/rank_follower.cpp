@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -24,7 +25,12 @@ std::optional<Times> known_times(const StreamRecord& record) {
 }  // namespace
 
 RankFollower::RankFollower(FollowedJob& job, std::size_t row, StreamEntry entry)
-    : job_(&job), row_(row), rank_(entry.ranks.first), stream_(entry), tables_(entry.tables, job.tables) {}
+    : job_(&job),
+      row_(row),
+      rank_(entry.ranks.first),
+      stream_(entry),
+      tables_(entry.tables, job.tables),
+      iteration_calls_(job.keeps_times) {}
 
 bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
   can_read_ = false;
@@ -64,7 +70,7 @@ bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
   }
   if (const std::uint64_t dropped = stream_.dropped_full() + stream_.dropped_late(); dropped != dropped_) {
     dropped_ = dropped;
-    iteration_calls_.lose();
+    lossy_from_ = lossy_from_.value_or(iteration_);
   }
   if (!catch_up(now)) {
     return true;
@@ -95,6 +101,9 @@ bool RankFollower::read_some(std::chrono::nanoseconds now) {
     stream_.take(taken);
     is_caught_up_ = is_caught_up_ || records.empty();
     can_read_ = taken == records.size() && !records.empty();
+  }
+  if (!can_read_ && lossy_from_) {
+    iteration_calls_.lose_from(*std::exchange(lossy_from_, std::nullopt));
   }
   return can_read_;
 }
@@ -368,6 +377,7 @@ bool RankFollower::update(LiveNumbers::Open& call, const StreamRecord& record, s
     if (facts == nullptr && !is_final_ && now - *call.row_since < k_patience) {
       return false;
     }
+    iteration_calls_.lose_from(call.call.iteration);
     lose(record.duration_ns == k_no_row ? k_skipped_tables_full : k_skipped_undescribed);
     numbers_.set_last(call.slot, call.call, call.place, call.number);
     return true;

@@ -31,6 +31,7 @@ struct FollowedJob {
   LateRanks late;
   RecordBlock block;
   bool keeps_iterations = false;
+  bool keeps_times = false;
   explicit FollowedJob(Trace of_manifest, std::vector<Rank> of_streams)
       : tables(std::move(of_manifest)), ranks(std::move(of_streams)), late(tables, ranks) {}
   FollowedJob(const FollowedJob&) = delete;
@@ -141,7 +142,8 @@ class RankFollower {
   std::optional<std::int64_t> iteration_start_ns_;
   StepTally steps_;
   IterationCalls iteration_calls_;
-  std::uint64_t dropped_ = 0;  // calls that the recorder did not write, at the last look
+  std::uint64_t dropped_ = 0;            // calls that the recorder did not write, at the last look
+  std::optional<Iteration> lossy_from_;  // … more than before it, among records that are not read yet
 };
 
 }  // namespace commlens
