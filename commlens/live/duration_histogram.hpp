@@ -25,8 +25,8 @@ class DurationHistogram {
   std::uint64_t total() const;
   /// Calls that took no longer than `limit`, as far as the classes tell: those of the classes that end there.
   std::uint64_t not_above(std::chrono::nanoseconds limit) const;
-  /// The upper bound of the class that holds this share of the calls, 0 < `share` <= 1, or the longest call if
-  /// that is shorter; nothing when empty.
+  /// The upper bound of the class that holds this share of the calls, 0 < `share` <= 1, or the longest call
+  /// if that is shorter; nothing when empty.
   std::optional<std::chrono::nanoseconds> quantile(double share) const;
 
   /// In nanoseconds, not included.

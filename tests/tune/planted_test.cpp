@@ -23,8 +23,8 @@ using std::chrono::microseconds;
 using Delay = std::function<microseconds(int algorithm, const CommCall& call, std::int64_t ranks)>;
 
 /// The time of one rank, which passes in its calls: as the delay says, and up to 10 % more. It is the same
-/// for all ranks, which make the same calls. Calls of one algorithm, group, size and type have numbers of their
-/// own: how often ranks exchange their samples depends on the machine, and changes nothing.
+/// for all ranks, which make the same calls. Calls of one algorithm, group, size and type have numbers of
+/// their own: how often ranks exchange their samples depends on the machine, and changes nothing.
 struct PlantedClock {
   std::int64_t now_ns = 0;
   std::map<std::tuple<int, std::int64_t, std::int64_t, DType>, std::mt19937_64> random;
