@@ -44,7 +44,9 @@ JobView full_view() {
   view.steps.last = std::chrono::seconds(1);
   view.alerts = {{"hang-1", "hang", "", HangVerdict::missing, {rank.rank}, 1, std::chrono::seconds(40), 0}};
   view.prediction.emplace().deviations = {{CommKind::all_reduce, Axis::dp, Bytes{100}, Bytes{150}}};
-  view.baseline.emplace().rows.emplace_back();
+  LiveSlowdown& row = view.baseline.emplace().rows.emplace_back();
+  row.before = std::chrono::microseconds(1);
+  row.now = std::chrono::microseconds(2);
   view.lost = {{"late", 1}};
   return view;
 }
