@@ -353,7 +353,7 @@ std::optional<Trace> FolderFollower::iteration(Iteration wanted) const {
   std::vector<RankStream> streams;
   std::size_t calls = 0;
   for (std::size_t row = 0; row < state_->ranks.size(); ++row) {
-    std::optional<TimedCalls> of_rank = state_->ranks[row]->iteration_calls().of(wanted);
+    std::optional<TimedCalls> of_rank = state_->ranks[row]->latest_iterations().of(wanted);
     if (!of_rank) {
       return std::nullopt;
     }
@@ -377,7 +377,7 @@ Trace FolderFollower::latest_calls() const {
   for (std::size_t row = 0; row < state_->ranks.size(); ++row) {
     const Rank rank = state_->job->ranks[row];
     trace.streams.push_back({.ranks = {rank, rank},
-                             .events = state_->ranks[row]->iteration_calls().outside(),
+                             .events = state_->ranks[row]->latest_iterations().outside(),
                              .times = {},
                              .compute = {}});
   }

@@ -33,7 +33,7 @@ class FolderFollower {
   /// none, or not all are known.
   std::optional<Trace> iteration(Iteration wanted) const;
   /// The same of a program that marks no iterations: the latest calls of each rank
-  /// (IterationCalls::outside()).
+  /// (LatestIterations::outside()).
   Trace latest_calls() const;
 
  private:

@@ -29,7 +29,7 @@ RankFollower::RankFollower(FollowedJob& job, std::size_t row, StreamEntry entry)
       rank_(entry.ranks.first),
       stream_(entry),
       tables_(entry.tables, job.tables),
-      iteration_calls_(job.keeps_times) {}
+      latest_iterations_(job.keeps_times) {}
 
 bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
   can_read_ = false;
@@ -102,7 +102,7 @@ bool RankFollower::read_some(std::chrono::nanoseconds now) {
     can_read_ = taken == records.size() && !records.empty();
   }
   if (!can_read_ && lossy_from_) {
-    iteration_calls_.lose_from(*std::exchange(lossy_from_, std::nullopt));
+    latest_iterations_.lose_from(*std::exchange(lossy_from_, std::nullopt));
   }
   return can_read_;
 }
@@ -200,7 +200,7 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
     return;
   }
   if (job_->keeps_iterations && call.state != CallState::failed) {
-    iteration_calls_.add(slot, {facts.op, record.iteration, record.micro_batch}, known_times(record));
+    latest_iterations_.add(slot, {facts.op, record.iteration, record.micro_batch}, known_times(record));
   }
   const std::int64_t number = numbers_.enter(facts.place);
   if (call.state == CallState::under_way) {
@@ -209,7 +209,7 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
           {.slot = slot, .call = call, .place = facts.place, .number = number, .seen = now, .row_since = {}});
     } else {
       ++unfollowed_;
-      iteration_calls_.lose();
+      latest_iterations_.lose();
     }
     return;
   }
@@ -281,16 +281,16 @@ bool RankFollower::update(LiveNumbers::Open& call, const StreamRecord& record, s
     if (facts == nullptr && !is_final_ && now - *call.row_since < k_patience) {
       return false;
     }
-    iteration_calls_.lose_from(call.call.iteration);
+    latest_iterations_.lose_from(call.call.iteration);
     lose(record.duration_ns == k_no_row ? k_skipped_tables_full : k_skipped_undescribed);
     numbers_.set_last(call.slot, call.call, call.place, call.number);
     return true;
   }
   const StatedCall now_it_is = stated_call(facts->op, record);
   if (now_it_is.state == CallState::finished) {
-    iteration_calls_.finish(record.iteration, call.slot, facts->op, known_times(record));
+    latest_iterations_.finish(record.iteration, call.slot, facts->op, known_times(record));
   } else {
-    iteration_calls_.withdraw(record.iteration, call.slot);
+    latest_iterations_.withdraw(record.iteration, call.slot);
   }
   if (now_it_is.state == CallState::cancelled) {
     numbers_.withdraw(call);
@@ -338,7 +338,7 @@ void RankFollower::note_iteration(const StreamRecord& record) {
 }
 
 Iteration RankFollower::whole_iteration() const {
-  constexpr auto k_latest = static_cast<Iteration>(IterationCalls::k_most_iterations);
+  constexpr auto k_latest = static_cast<Iteration>(LatestIterations::k_most_iterations);
   const bool has_ended = is_done() && tables_.tables().closing.has_value();
   Iteration whole = iteration_ == k_unknown_iteration || has_ended ? iteration_ : iteration_ - 1;
   for (const LiveNumbers::Open& open : numbers_.open()) {
@@ -351,7 +351,7 @@ Iteration RankFollower::whole_iteration() const {
 }
 
 void RankFollower::lose(std::string_view reason, std::int64_t calls) {
-  iteration_calls_.lose();
+  latest_iterations_.lose();
   const auto found = lost_.find(reason);
   std::int64_t& count = found == lost_.end() ? lost_[std::string(reason)] : found->second;
   count = saturating_sum(count, calls);

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "commlens/live/iteration_calls.hpp"
+#include "commlens/live/latest_iterations.hpp"
 #include "commlens/live/late_ranks.hpp"
 #include "commlens/live/live_progress.hpp"
 #include "commlens/live/rolling_tally.hpp"
@@ -78,7 +78,7 @@ class RankFollower {
   /// The highest that it is through with: no call of it will come, or is under way. Below 0: none.
   Iteration whole_iteration() const;
   /// The calls of the latest ones, where the job keeps them.
-  const IterationCalls& iteration_calls() const { return iteration_calls_; }
+  const LatestIterations& latest_iterations() const { return latest_iterations_; }
 
   /// A record whose page or row is not there for so long is passed: it was lost.
   static constexpr std::chrono::seconds k_patience{60};
@@ -141,7 +141,7 @@ class RankFollower {
   Iteration iteration_ = k_unknown_iteration;
   std::optional<std::int64_t> iteration_start_ns_;
   StepTally steps_;
-  IterationCalls iteration_calls_;
+  LatestIterations latest_iterations_;
   std::uint64_t dropped_ = 0;            // calls that the recorder did not write, at the last look
   std::optional<Iteration> lossy_from_;  // … more than before it, among records that are not read yet
 };

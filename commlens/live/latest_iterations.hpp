@@ -17,9 +17,9 @@ struct TimedCalls {
 
 /// The calls of the latest iterations of one rank, by the marks of its program, in issue order; of a program
 /// that marks none, its latest calls. A call is named by its slot: its place among all calls of the rank.
-class IterationCalls {
+class LatestIterations {
  public:
-  explicit IterationCalls(bool keeps_times = true) : keeps_times_(keeps_times) {}
+  explicit LatestIterations(bool keeps_times = true) : keeps_times_(keeps_times) {}
 
   /// `times`: of a call that is over, where they are known.
   void add(std::uint64_t slot, const CommEvent& event, const std::optional<Times>& times);

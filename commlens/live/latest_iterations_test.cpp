@@ -1,4 +1,4 @@
-#include "commlens/live/iteration_calls.hpp"
+#include "commlens/live/latest_iterations.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@ namespace {
 CommEvent event(std::uint32_t op, Iteration iteration) { return {.op = OpId{op}, .iteration = iteration}; }
 
 /// The ops of an iteration; 99 where it is not known.
-std::vector<std::uint32_t> ops(const IterationCalls& calls, Iteration iteration) {
+std::vector<std::uint32_t> ops(const LatestIterations& calls, Iteration iteration) {
   const auto known = calls.of(iteration);
   std::vector<std::uint32_t> found;
   for (const CommEvent& each : known ? known->events : std::vector{event(99, iteration)}) {
@@ -19,8 +19,8 @@ std::vector<std::uint32_t> ops(const IterationCalls& calls, Iteration iteration)
 
 using Ops = std::vector<std::uint32_t>;
 
-TEST(IterationCalls, AreThoseOfTheLatestFour) {
-  IterationCalls calls;
+TEST(LatestIterations, AreThoseOfTheLatestFour) {
+  LatestIterations calls;
   calls.add(0, event(9, -1), {});  // before the first
   for (std::uint32_t slot = 1; slot <= 6; ++slot) {
     calls.add(slot, event(slot, static_cast<Iteration>(slot)), {});
@@ -34,11 +34,11 @@ TEST(IterationCalls, AreThoseOfTheLatestFour) {
   EXPECT_EQ(ops(calls, 3), Ops{3});
 }
 
-TEST(IterationCalls, HaveTimesWhereAllOfThemDo) {
+TEST(LatestIterations, HaveTimesWhereAllOfThemDo) {
   using std::chrono::nanoseconds;
   const Times first{nanoseconds(1), nanoseconds(2), nanoseconds(9)};
   const Times second{nanoseconds(3), nanoseconds(4), nanoseconds(7)};
-  IterationCalls calls;
+  LatestIterations calls;
   calls.add(0, event(0, 1), first);
   calls.add(1, event(1, 1), {});
   EXPECT_TRUE(calls.of(1)->times.empty());
@@ -46,8 +46,8 @@ TEST(IterationCalls, HaveTimesWhereAllOfThemDo) {
   EXPECT_EQ(calls.of(1)->times, (std::vector{first, second}));
 }
 
-TEST(IterationCalls, OfTwoThreadsStayApart) {
-  IterationCalls calls;
+TEST(LatestIterations, OfTwoThreadsStayApart) {
+  LatestIterations calls;
   calls.add(0, event(0, 1), {});
   calls.add(1, event(1, 2), {});
   calls.add(2, event(2, 1), {});
@@ -57,8 +57,8 @@ TEST(IterationCalls, OfTwoThreadsStayApart) {
   EXPECT_EQ(ops(calls, 0), Ops{});
 }
 
-TEST(IterationCalls, MayTurnOutToBeOthersOrNone) {
-  IterationCalls calls;
+TEST(LatestIterations, MayTurnOutToBeOthersOrNone) {
+  LatestIterations calls;
   calls.add(4, event(0, 1), {});
   calls.add(6, event(1, 1), {});
   calls.add(9, event(2, 1), {});
@@ -69,8 +69,8 @@ TEST(IterationCalls, MayTurnOutToBeOthersOrNone) {
   EXPECT_EQ(ops(calls, 1), (Ops{7, 2}));
 }
 
-TEST(IterationCalls, AreNotWholeWhereSomeWereLost) {
-  IterationCalls calls;
+TEST(LatestIterations, AreNotWholeWhereSomeWereLost) {
+  LatestIterations calls;
   calls.add(0, event(0, 1), {});
   calls.add(1, event(1, 2), {});
   calls.lose();  // of iteration 2, 3, 4 or 5
@@ -85,8 +85,8 @@ TEST(IterationCalls, AreNotWholeWhereSomeWereLost) {
   EXPECT_EQ(ops(calls, 6), Ops{4});
 }
 
-TEST(IterationCalls, AreNotWholeFromWhereSomeWereLost) {
-  IterationCalls calls;
+TEST(LatestIterations, AreNotWholeFromWhereSomeWereLost) {
+  LatestIterations calls;
   for (std::uint32_t slot = 1; slot <= 4; ++slot) {
     calls.add(slot, event(slot, static_cast<Iteration>(slot)), {});
   }
@@ -98,8 +98,8 @@ TEST(IterationCalls, AreNotWholeFromWhereSomeWereLost) {
   EXPECT_EQ(ops(calls, 4), Ops{99});
 }
 
-TEST(IterationCalls, OfAProgramThatMarksNoneAreItsLatest) {
-  IterationCalls calls;
+TEST(LatestIterations, OfAProgramThatMarksNoneAreItsLatest) {
+  LatestIterations calls;
   const auto outside = [&] {
     Ops found;
     for (const CommEvent& each : calls.outside()) {
@@ -116,22 +116,22 @@ TEST(IterationCalls, OfAProgramThatMarksNoneAreItsLatest) {
   calls.lose();
   calls.add(5, event(5, -1), {});
   EXPECT_EQ(outside(), Ops{5});
-  for (std::uint32_t slot = 6; slot <= IterationCalls::k_most_outside + 5; ++slot) {
+  for (std::uint32_t slot = 6; slot <= LatestIterations::k_most_outside + 5; ++slot) {
     calls.add(slot, event(slot, -1), {});
   }
-  EXPECT_EQ(outside().size(), IterationCalls::k_most_outside);
+  EXPECT_EQ(outside().size(), LatestIterations::k_most_outside);
   EXPECT_EQ(outside().front(), 6U);
   calls.add(99'999, event(1, 0), {});  // it marks some
   EXPECT_EQ(outside(), Ops{});
 }
 
-TEST(IterationCalls, AreNotKeptWhereThereAreTooMany) {
-  IterationCalls calls;
-  for (std::uint32_t slot = 0; slot < IterationCalls::k_most_calls; ++slot) {
+TEST(LatestIterations, AreNotKeptWhereThereAreTooMany) {
+  LatestIterations calls;
+  for (std::uint32_t slot = 0; slot < LatestIterations::k_most_calls; ++slot) {
     calls.add(slot, event(1, 1), {});
   }
-  EXPECT_EQ(calls.of(1).value().events.size(), IterationCalls::k_most_calls);
-  calls.add(IterationCalls::k_most_calls, event(1, 1), {});
+  EXPECT_EQ(calls.of(1).value().events.size(), LatestIterations::k_most_calls);
+  calls.add(LatestIterations::k_most_calls, event(1, 1), {});
   EXPECT_EQ(ops(calls, 1), Ops{99});
 }
 

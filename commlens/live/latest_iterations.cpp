@@ -1,4 +1,4 @@
-#include "commlens/live/iteration_calls.hpp"
+#include "commlens/live/latest_iterations.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -17,14 +17,14 @@ auto call_at(Calls& calls, std::uint64_t slot) {
 
 }  // namespace
 
-void IterationCalls::OfIteration::drop() {
+void LatestIterations::OfIteration::drop() {
   is_whole = false;
   calls = {};
   times = {};
 }
 
 /// The iteration, which is a new one or was begun before: threads of a rank may be an iteration apart.
-IterationCalls::OfIteration& IterationCalls::begin(Iteration iteration) {
+LatestIterations::OfIteration& LatestIterations::begin(Iteration iteration) {
   const auto place =
       std::lower_bound(iterations_.begin(), iterations_.end(), iteration,
                        [](const OfIteration& known, Iteration wanted) { return known.iteration < wanted; });
@@ -38,13 +38,13 @@ IterationCalls::OfIteration& IterationCalls::begin(Iteration iteration) {
   return begun;
 }
 
-IterationCalls::OfIteration* IterationCalls::find(Iteration iteration) {
+LatestIterations::OfIteration* LatestIterations::find(Iteration iteration) {
   const auto known = std::find_if(iterations_.begin(), iterations_.end(),
                                   [&](const OfIteration& each) { return each.iteration == iteration; });
   return known == iterations_.end() ? nullptr : &*known;
 }
 
-void IterationCalls::add(std::uint64_t slot, const CommEvent& event, const std::optional<Times>& times) {
+void LatestIterations::add(std::uint64_t slot, const CommEvent& event, const std::optional<Times>& times) {
   const Call call{slot, event.op, event.micro_batch};
   if (event.iteration < 0) {
     outside_.push_back(call);
@@ -70,7 +70,7 @@ void IterationCalls::add(std::uint64_t slot, const CommEvent& event, const std::
   }
 }
 
-void IterationCalls::finish(Iteration iteration, std::uint64_t slot, OpId op,
+void LatestIterations::finish(Iteration iteration, std::uint64_t slot, OpId op,
                             const std::optional<Times>& times) {
   if (iteration < 0) {
     if (const auto call = call_at(outside_, slot); call != outside_.end()) {
@@ -92,7 +92,7 @@ void IterationCalls::finish(Iteration iteration, std::uint64_t slot, OpId op,
   }
 }
 
-void IterationCalls::withdraw(Iteration iteration, std::uint64_t slot) {
+void LatestIterations::withdraw(Iteration iteration, std::uint64_t slot) {
   if (iteration < 0) {
     if (const auto call = call_at(outside_, slot); call != outside_.end()) {
       outside_.erase(call);
@@ -113,11 +113,11 @@ void IterationCalls::withdraw(Iteration iteration, std::uint64_t slot) {
   known->calls.erase(call);
 }
 
-void IterationCalls::lose() {
+void LatestIterations::lose() {
   lose_from(iterations_.empty() ? k_unknown_iteration : iterations_.back().iteration);
 }
 
-void IterationCalls::lose_from(Iteration iteration) {
+void LatestIterations::lose_from(Iteration iteration) {
   for (OfIteration& each : iterations_) {
     if (each.iteration >= iteration) {
       each.drop();
@@ -127,7 +127,7 @@ void IterationCalls::lose_from(Iteration iteration) {
   outside_.clear();
 }
 
-std::optional<TimedCalls> IterationCalls::of(Iteration iteration) const {
+std::optional<TimedCalls> LatestIterations::of(Iteration iteration) const {
   const auto known = std::find_if(iterations_.begin(), iterations_.end(),
                                   [&](const OfIteration& each) { return each.iteration >= iteration; });
   const bool is_gone =
@@ -152,7 +152,7 @@ std::optional<TimedCalls> IterationCalls::of(Iteration iteration) const {
   return found;
 }
 
-std::vector<CommEvent> IterationCalls::outside() const {
+std::vector<CommEvent> LatestIterations::outside() const {
   std::vector<CommEvent> events;
   for (const Call& call : outside_) {
     events.push_back({call.op, k_unknown_iteration, call.micro_batch});
