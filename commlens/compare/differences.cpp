@@ -9,7 +9,9 @@
 namespace commlens {
 namespace {
 
-const CommOp& either(const Finding& finding) { return finding.a != nullptr ? *finding.a : *finding.b; }
+const CommOp& either(const FoundDifference& finding) {
+  return finding.a != nullptr ? *finding.a : *finding.b;
+}
 
 double bytes_of(const std::optional<CommOp>& op, bool is_logged) {
   return op ? static_cast<double>((is_logged ? logged_bytes(*op) : message_bytes(*op)).value) : 0.0;
@@ -36,7 +38,7 @@ Axis Differences::axis_of_side(bool is_a, const CommOp& op, RankRange ranks) {
   return found->second;
 }
 
-Difference Differences::described(const Finding& finding, Axis axis) const {
+Difference Differences::described(const FoundDifference& finding, Axis axis) const {
   Difference difference;
   const Trace& trace = finding.a != nullptr ? a_ : b_;
   const CommOp& op = either(finding);
@@ -69,7 +71,7 @@ Difference Differences::described(const Finding& finding, Axis axis) const {
   return difference;
 }
 
-void Differences::add(const Finding& finding) {
+void Differences::add(const FoundDifference& finding) {
   const auto shape = [](const CommOp* op) {
     return op == nullptr ? Shape{} : Shape{op->dtype, op->input, op->output};
   };

@@ -10,7 +10,7 @@
 namespace commlens {
 
 /// Calls (or pairs of calls) that differ, on all ranks of a segment.
-struct Finding {
+struct FoundDifference {
   Verdict verdict = Verdict::missing;
   const CommOp* a = nullptr;
   const CommOp* b = nullptr;
@@ -25,7 +25,7 @@ class Differences {
   /// `rules` may be null; then no difference has a cause.
   Differences(const Trace& a, const Trace& b, const RuleBook* rules) : a_(a), b_(b), rules_(rules) {}
   /// Findings of the same ranks must be added consecutively.
-  void add(const Finding& finding);
+  void add(const FoundDifference& finding);
   /// Most bytes first.
   std::vector<Difference> sorted() const;
 
@@ -33,7 +33,7 @@ class Differences {
   using Shape = std::tuple<DType, Elements, Elements>;  // of a call
   using Key = std::tuple<Verdict, CommKind, Axis, std::int64_t, Shape, Shape, RuleId, RuleId>;
   Axis axis_of_side(bool is_a, const CommOp& op, RankRange ranks);
-  Difference described(const Finding& finding, Axis axis) const;
+  Difference described(const FoundDifference& finding, Axis axis) const;
 
   const Trace& a_;
   const Trace& b_;

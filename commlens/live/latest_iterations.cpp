@@ -71,7 +71,7 @@ void LatestIterations::add(std::uint64_t slot, const CommEvent& event, const std
 }
 
 void LatestIterations::finish(Iteration iteration, std::uint64_t slot, OpId op,
-                            const std::optional<Times>& times) {
+                              const std::optional<Times>& times) {
   if (iteration < 0) {
     if (const auto call = call_at(outside_, slot); call != outside_.end()) {
       call->op = op;

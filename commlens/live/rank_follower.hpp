@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "commlens/live/latest_iterations.hpp"
 #include "commlens/live/late_ranks.hpp"
+#include "commlens/live/latest_iterations.hpp"
 #include "commlens/live/live_progress.hpp"
 #include "commlens/live/rolling_tally.hpp"
 #include "commlens/live/step_tally.hpp"

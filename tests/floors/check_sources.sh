@@ -10,6 +10,7 @@
 #               does, and an MPI job that cannot end otherwise
 #   size        no file has more than 500 lines
 #   documented  each header explains something with ///
+#   one_name    a class has one header: two of one name in a namespace are mixed up by the linker, and nothing says so
 set -euo pipefail
 rule=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -97,6 +98,16 @@ size() {
 }
 
 documented() { sources -name '*.hpp' | xargs grep -L '^ *///' | sed 's/$/: no doc comment (\/\/\/)/' || true; }
+
+one_name() {
+  sources -name '*.hpp' -not -name 'test_*' | xargs awk '
+    /^namespace [a-z_:]+ \{/ { space = $2 }
+    /^(class|struct) [A-Z][A-Za-z0-9]*( final)?( :.*)? \{|^(class|struct) [A-Z][A-Za-z0-9]* \{\};/ {
+      name = space "::" $2; sub(/\{.*/, "", name)
+      if (name in first && first[name] != FILENAME) print FILENAME ":" FNR ": " name " is a class of " first[name] ", too"
+      else first[name] = FILENAME
+    }'
+}
 
 breaches=$("$rule")
 if [ -n "$breaches" ]; then

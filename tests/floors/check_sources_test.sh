@@ -49,5 +49,6 @@ breach frameworks commlens/frameworks/a.cpp '#include "commlens/frameworks/neox/
 breach silent commlens/summary/a.cpp 'void f() { std::cout << 1; }\n' 'a.cpp:1: only commlens/cli talks'
 breach silent commlens/config/a.cpp '#include <iostream>\n' 'a.cpp:1: only commlens/cli talks'
 breach size commlens/base/long.cpp "$(printf '%.0s\\n' {1..501})" 'long.cpp: more than 500 lines'
+breach one_name commlens/comm/size.hpp '/// Another.\nstruct Size {};\n' 'size.hpp:2: ::Size is a class of commlens/base/size.hpp, too'
 breach documented commlens/base/size.hpp '#pragma once\nstruct Size {};\n' 'size.hpp: no doc comment'
 exit $failed

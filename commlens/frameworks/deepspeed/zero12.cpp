@@ -29,7 +29,7 @@ const Rule k_fallback{"zero12.fallback_all_reduce",
 /// The slices of one parameter: which of the ranks that share its states owns which part of its gradient.
 struct Owned {
   GroupId group;
-  std::vector<Slice> slices;
+  std::vector<PartitionSlice> slices;
 };
 using Ownership = std::unordered_map<std::string, Owned>;
 
@@ -51,7 +51,7 @@ Ownership ownership(const std::vector<OptimizerGroup>& groups, const Job& job) {
 /// Slices of a bucket that go over the same ranks.
 struct Slices {
   GroupId group;
-  std::vector<Slice> slices;
+  std::vector<PartitionSlice> slices;
 };
 
 /// All slices of a bucket in order, by group in the order of their first ones; neighbours of the same owner
@@ -67,8 +67,8 @@ std::vector<Slices> bucket_slices(const LocalParameters& order, const std::vecto
     if (place == by_group.end()) {
       place = by_group.insert(by_group.end(), {owned.group, {}});
     }
-    for (const Slice& slice : owned.slices) {
-      std::vector<Slice>& slices = place->slices;
+    for (const PartitionSlice& slice : owned.slices) {
+      std::vector<PartitionSlice>& slices = place->slices;
       if (previous == owned.group && slices.back().partition == slice.partition) {
         slices.back().count += slice.count;
       } else {
@@ -80,9 +80,9 @@ std::vector<Slices> bucket_slices(const LocalParameters& order, const std::vecto
   return by_group;
 }
 
-std::vector<std::int64_t> slice_sums(const std::vector<Slice>& slices, std::int64_t limit) {
+std::vector<std::int64_t> slice_sums(const std::vector<PartitionSlice>& slices, std::int64_t limit) {
   std::vector<std::int64_t> sizes;
-  for (const Slice& slice : slices) {
+  for (const PartitionSlice& slice : slices) {
     sizes.push_back(slice.count);
   }
   return buckets_closed_after_exceeding(sizes, limit);
@@ -232,16 +232,16 @@ class Reductions {
 
   /// Slices grouped by owner, owners in order of first appearance. Source: stage_1_and_2.py:1112.
   void write_reduces(const Slices& slices, DType dtype) {
-    std::vector<std::vector<Slice>> by_owner;
+    std::vector<std::vector<PartitionSlice>> by_owner;
     std::unordered_map<std::int64_t, std::size_t> places;
-    for (const Slice& slice : slices.slices) {
+    for (const PartitionSlice& slice : slices.slices) {
       const auto [place, is_new] = places.emplace(slice.partition, by_owner.size());
       if (is_new) {
         by_owner.emplace_back();
       }
       by_owner[place->second].push_back(slice);
     }
-    for (const std::vector<Slice>& own : by_owner) {
+    for (const std::vector<PartitionSlice>& own : by_owner) {
       for (const std::int64_t sum : slice_sums(own, own_.reduce_bucket_size)) {
         out_.reduce({slices.group, GroupRank{own.front().partition}}, {sum}, dtype, k_reduce,
                     "gradient bucket");

@@ -54,8 +54,9 @@ std::vector<std::int64_t> buckets_closed_on_reaching(std::span<const std::int64_
       sizes, [&](std::int64_t sum, const auto& before) { return sum >= (before.empty() ? first : other); });
 }
 
-std::vector<Slice> cut_at_partitions(std::int64_t offset, std::int64_t count, std::int64_t partition_size) {
-  std::vector<Slice> slices;
+std::vector<PartitionSlice> cut_at_partitions(std::int64_t offset, std::int64_t count,
+                                              std::int64_t partition_size) {
+  std::vector<PartitionSlice> slices;
   const std::int64_t end = offset + count;
   while (offset < end) {
     const std::int64_t partition = offset / partition_size;

@@ -23,12 +23,13 @@ std::vector<std::int64_t> buckets_closed_on_reaching(std::span<const std::int64_
                                                      std::int64_t other);
 
 /// A run of consecutive elements that belong to one partition.
-struct Slice {
+struct PartitionSlice {
   std::int64_t partition = 0;
   std::int64_t count = 0;
 };
 
 /// Cuts [offset, offset + count) at the borders of equal partitions of `partition_size`.
-std::vector<Slice> cut_at_partitions(std::int64_t offset, std::int64_t count, std::int64_t partition_size);
+std::vector<PartitionSlice> cut_at_partitions(std::int64_t offset, std::int64_t count,
+                                              std::int64_t partition_size);
 
 }  // namespace commlens

@@ -25,7 +25,7 @@ TEST(BucketsClosedOnReaching, UseTheFirstLimitOnce) {
 }
 
 TEST(CutAtPartitions, FollowsTheBorders) {
-  const std::vector<Slice> slices = cut_at_partitions(7, 10, 5);
+  const std::vector<PartitionSlice> slices = cut_at_partitions(7, 10, 5);
   ASSERT_EQ(slices.size(), 3U);
   EXPECT_EQ(slices[0].partition, 1);
   EXPECT_EQ(slices[0].count, 3);
