@@ -16,6 +16,7 @@ Session::Session(std::unique_ptr<Recorder> recorder, bool is_threaded)
       recorder_(std::move(recorder)),
       sites_(CallSites::if_asked(*recorder_)),
       is_threaded_(is_threaded),
+      is_ring_(recorder_->is_ring()),
       communicators_(*recorder_) {
   set_phase(Phase::other);  // of somebody else's program nothing is known until it says so
   measure_cost();
@@ -82,7 +83,7 @@ RecordedCall Session::received(const RecordedCall& posted, RankGroup& source, co
 void Session::end_exchange(Slots slots, const Description& posted, const MPI_Status& status,
                            int code) noexcept {
   const std::int64_t now = clock_.now_ns();
-  end(slots.sent, code, now);
+  end_in_turn(slots.sent, code, now);
   end_receive(slots.received, posted, status, code, now);
 }
 
@@ -92,7 +93,7 @@ void Session::end_receive(Slot slot, const Description& posted, const MPI_Status
     return;
   }
   if (code != MPI_SUCCESS) {
-    recorder_->fail(slot, CallEnd::failed);
+    end_in_turn(slot, code, now_ns);
     return;
   }
   attempt([&] {
@@ -172,11 +173,12 @@ void Session::end_pending(PendingCall& call, const MPI_Status* status, int code)
     recorder_->fail(sent_slot, CallEnd::cancelled);
     return;
   }
-  end(sent_slot, code);
+  const std::int64_t now = clock_.now_ns();
+  end(sent_slot, code, now);
   if (call.source == nullptr || code != MPI_SUCCESS) {
-    end(slot, code);
+    end(slot, code, now);
   } else if (slot != k_none && status != nullptr) {
-    recorder_->finish(slot, received(call.call, *call.source, *status), clock_.now_ns());
+    recorder_->finish(slot, received(call.call, *call.source, *status), now);
   }
 }
 

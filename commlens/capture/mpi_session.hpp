@@ -63,7 +63,11 @@ class Session {
   Slots begin_exchange(const char* text, NameId& name, const DescribeSend& send,
                        const DescribeReceive& receive) noexcept;
   /// A blocking call returned.
-  void end(Slot slot, int code) noexcept { end(slot, code, slot == k_none ? 0 : clock_.now_ns()); }
+  void end(Slot slot, int code) noexcept {
+    if (slot != k_none) {
+      end_in_turn(slot, code, clock_.now_ns());
+    }
+  }
   /// A blocking receive returned.
   void end_receive(Slot slot, const Description& posted, const MPI_Status& status, int code) noexcept {
     end_receive(slot, posted, status, code, slot == k_none ? 0 : clock_.now_ns());
@@ -130,7 +134,8 @@ class Session {
   /// One thread at a time, where there are several.
   class Turn {
    public:
-    explicit Turn(Session& session) : lock_(session.is_threaded_ ? &session.lock_ : nullptr) {
+    explicit Turn(Session& session, bool is_needed = true)
+        : lock_(session.is_threaded_ && is_needed ? &session.lock_ : nullptr) {
       while (lock_ != nullptr && lock_->exchange(true, std::memory_order_acquire)) {
         sched_yield();
       }
@@ -165,6 +170,11 @@ class Session {
   }
   Slot begun(const Description* call, std::int64_t now_ns) noexcept;
   void end(Slot slot, int code, std::int64_t now_ns) noexcept;
+  /// The same outside of a turn: only a ring needs one for this.
+  void end_in_turn(Slot slot, int code, std::int64_t now_ns) noexcept {
+    const Turn turn(*this, is_ring_);
+    end(slot, code, now_ns);
+  }
   void end_receive(Slot slot, const Description& posted, const MPI_Status& status, int code,
                    std::int64_t now_ns) noexcept;
   template <typename Describe>
@@ -179,6 +189,7 @@ class Session {
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<CallSites> sites_;  // null: not asked for
   const bool is_threaded_;
+  const bool is_ring_;
   std::atomic<bool> lock_ = false;
   bool is_stopped_ = false;  // something failed halfway; lost_ counts the calls since
   std::int64_t lost_ = 0;

@@ -90,7 +90,7 @@ class Records {
     return count_ - 1;
   }
   /// The record of a call is another's by now.
-  bool is_overwritten(std::uint64_t slot) const { return count_ - slot > size_; }
+  bool is_overwritten(std::uint64_t slot) const { return is_ring_ && count_ - slot > size_; }
   void finish(std::uint64_t slot, std::int64_t now_ns) {
     if (is_overwritten(slot)) {
       ring_.end(slot);
@@ -142,8 +142,11 @@ class Records {
   }
 
  private:
-  /// Of a call that is not overwritten.
+  /// Of a call that is not overwritten. Of a file that grows nothing that add() changes is looked at.
   StreamRecord& at(std::uint64_t slot) const {
+    if (!is_ring_) {
+      return records_[slot];
+    }
     const std::uint64_t back = count_ - slot;
     return records_[place_ >= back ? place_ - back : place_ + size_ - back];
   }
@@ -384,6 +387,8 @@ Recorder::Slot Recorder::begin(const RecordedCall& call) noexcept {
 }
 
 void Recorder::finish(Slot slot) noexcept { finish(slot, state_->clock.now_ns()); }
+
+bool Recorder::is_ring() const noexcept { return state_->records.is_ring(); }
 
 Recorder::Slot Recorder::begin(const RecordedCall& call, std::int64_t now_ns) noexcept {
   const Slot slot = state_->begin(state_->records, call, now_ns);

@@ -82,7 +82,8 @@ struct RecorderOptions {
   std::int64_t ring_records = 0;
 };
 
-/// Appends the calls of one rank to its file of a recording (docs/formats/trace.md). One thread uses it.
+/// Appends the calls of one rank to its file of a recording (docs/formats/trace.md). One thread uses it; of a
+/// file that grows, others may finish or fail calls meanwhile, each call by one of them.
 /// begin and finish neither allocate, lock nor enter the kernel, except when begin sees a description for the
 /// first time; they never throw. When the disk is full, recording stops for good and drops are counted; every
 /// call after close() is dropped too. When its tables are full (k_most_op_rows, rank_tables.hpp) or memory is
@@ -113,6 +114,9 @@ class Recorder {
   void set_phase(Phase phase, std::int32_t micro_batch = k_no_micro_batch) noexcept;
   Phase phase() const noexcept;
   std::int32_t micro_batch() const noexcept;
+
+  /// Calls may be overwritten.
+  bool is_ring() const noexcept;
 
   /// A call is issued now; it is in the file at once, without an end.
   Slot begin(const RecordedCall& call) noexcept;
