@@ -11,6 +11,8 @@
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/live_page.hpp"
 #include "commlens/app/version.hpp"
+#include "commlens/live/node_state.hpp"
+#include "commlens/trace/rank_process.hpp"
 
 namespace commlens {
 namespace {
@@ -81,6 +83,7 @@ SharedText LiveSite::show(const JobView& view, std::span<const WatchEvent> event
   now.pages["/events"] = reply_of(
       "text/event-stream", shared(fmt::format("{}{}", fmt::join(latest_, std::string_view()), state_event)));
   now.pages["/events"].is_stream = true;
+  now.view = std::make_shared<const JobView>(view);
   now.at = std::chrono::steady_clock::now();
   told += state_event;
   const std::scoped_lock lock(mutex_);
@@ -115,6 +118,9 @@ HttpReply LiveSite::answer(const HttpRequest& request) {
   if (request.path == "/healthz") {
     return health(now);
   }
+  if (request.path == "/api/v1/node") {
+    return reply_of(k_json, shared(node_state_text(node_state_of(*now.view, own_host(), interval_))));
+  }
   if (request.path == "/metrics" && metrics_format_of(request.accept) == MetricsFormat::openmetrics) {
     return now.openmetrics;
   }
@@ -123,7 +129,7 @@ HttpReply LiveSite::answer(const HttpRequest& request) {
              ? found->second
              : refusal(404,
                        "no such page: /, /events, /metrics, /healthz, /api/v1/state, ranks, "
-                       "ops, alerts, hang\n");
+                       "ops, alerts, hang, node\n");
 }
 
 }  // namespace commlens

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -16,8 +17,8 @@ namespace commlens {
 /// The pages of `serve`: `/` for people, `/events` (server-sent events: `state` after each poll, else the
 /// name of the WatchEvent), `/metrics` (Prometheus, OpenMetrics), `/api/v1/state`, `/api/v1/ranks`,
 /// `/api/v1/ops`,
-/// `/api/v1/alerts`, `/api/v1/hang`, `/healthz`. One thread makes what is shown, the server's thread shows
-/// it.
+/// `/api/v1/alerts`, `/api/v1/hang`, `/api/v1/node`, `/healthz`. One thread makes what is shown, the server's
+/// thread shows it.
 class LiveSite final : public HttpHandler {
  public:
   LiveSite(MetricsLevel level, std::chrono::milliseconds interval) : level_(level), interval_(interval) {}
@@ -32,6 +33,7 @@ class LiveSite final : public HttpHandler {
   struct Shown {
     std::map<std::string, HttpReply> pages;  // by path
     HttpReply openmetrics;                   // of /metrics, for who accepts it
+    std::shared_ptr<const JobView> view;     // for /api/v1/node, which is made when it is asked for
     std::chrono::steady_clock::time_point at;
   };
   Shown shown() const;

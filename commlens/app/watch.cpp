@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 #include "commlens/app/alert_command.hpp"
-#include "commlens/live/folder_follower.hpp"
+#include "commlens/app/followed_job.hpp"
 
 namespace commlens {
 namespace {
@@ -94,18 +94,6 @@ bool rest(const WatchRequest& request, milliseconds time, const std::function<vo
 
 constexpr milliseconds k_second_look(1000);
 
-FollowOptions options_of(const WatchRequest& request) {
-  FollowOptions options;
-  options.hang_after = request.hang_after;
-  options.is_single = request.is_single;
-  options.keeps_iterations = request.expected.has_value() || !request.baseline.empty();
-  options.keeps_times = !request.baseline.empty();
-  if (request.is_single && !request.hang_after) {
-    options.hang_after = k_second_look;
-  }
-  return options;
-}
-
 /// What the job is compared with.
 struct Comparisons {
   std::optional<PredictionWatch> prediction;
@@ -115,22 +103,21 @@ struct Comparisons {
 /// One watch.
 class Watching {
  public:
-  Watching(const WatchRequest& request, Comparisons comparisons)
+  Watching(const WatchRequest& request, FollowedJobSource source, Comparisons comparisons)
       : request_(request),
-        follower_(request.directory, options_of(request)),
+        source_(std::move(source)),
         comparisons_(std::move(comparisons)),
+        publisher_(request.publish, request.events),
         command_(request.on_alert) {}
 
   Result<void> poll() {
     const PollTime time = PollTime::now();
-    return follower_.poll(time).map([&] {
-      view_ = follower_.view();
-      if (comparisons_.prediction) {
-        comparisons_.prediction->look(view_, follower_, time, request_.is_single);
+    return source_.poll(time).map([&] {
+      view_ = source_.view();
+      if (const FolderFollower* const folder = source_.folder()) {
+        compare(*folder, time);
       }
-      if (comparisons_.baseline) {
-        comparisons_.baseline->look(view_, follower_, time);
-      }
+      publisher_.look(view_, time);
       const std::vector<WatchEvent> events = events_.events_of(view_, time.unix_ns);
       for (const WatchEvent& event : events) {
         if (event.kind == WatchEventKind::alert) {
@@ -158,6 +145,14 @@ class Watching {
   WatchResult result() const { return {.view = view_, .has_alert = has_alert_}; }
 
  private:
+  void compare(const FolderFollower& folder, PollTime time) {
+    if (comparisons_.prediction) {
+      comparisons_.prediction->look(view_, folder, time, request_.is_single);
+    }
+    if (comparisons_.baseline) {
+      comparisons_.baseline->look(view_, folder, time);
+    }
+  }
   void run_command(const WatchEvent& event) {
     if (request_.on_alert.empty()) {
       return;
@@ -169,8 +164,9 @@ class Watching {
   }
 
   const WatchRequest& request_;
-  FolderFollower follower_;
+  FollowedJobSource source_;
   Comparisons comparisons_;
+  NodePublisher publisher_;
   JobView view_;  // with what is compared
   AlertCommand command_;
   EventWatch events_;
@@ -278,8 +274,10 @@ HangResult hang_of(const JobView& view) {
 Result<WatchResult> watch(const WatchRequest& request) {
   allow_open_files();
   return comparisons_of(request).and_then([&](Comparisons comparisons) {
-    Watching watching(request, std::move(comparisons));
-    return request.is_single ? watch_once(request, watching) : watch_on(request, watching);
+    return FollowedJobSource::open(request).and_then([&](FollowedJobSource source) {
+      Watching watching(request, std::move(source), std::move(comparisons));
+      return request.is_single ? watch_once(request, watching) : watch_on(request, watching);
+    });
   });
 }
 

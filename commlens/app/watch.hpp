@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "commlens/app/baseline_watch.hpp"
 #include "commlens/app/events.hpp"
@@ -37,8 +38,13 @@ struct WatchEvent {
 };
 
 struct WatchRequest {
-  /// The folder of a recording, which may appear later unless `is_single`.
+  /// The folder of a recording, or of the states of nodes (live/spool.hpp); it may appear later unless
+  /// `is_single`. Empty where there are agents.
   std::string directory;
+  /// Addresses of `serve` on the job's nodes, which are followed together; with the token that they ask for.
+  std::vector<std::string> agents;
+  std::string agents_token;
+  std::string publish;  // the folder for the state of this node; empty: none
   std::chrono::milliseconds interval{1000};
   std::optional<std::chrono::milliseconds> hang_after;  // as FollowOptions; of `is_single` 1 s
   bool is_single = false;  // one state; a job that seems stuck is looked at twice, as `hang` does

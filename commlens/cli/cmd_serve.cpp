@@ -16,6 +16,7 @@ constexpr const char* k_serve_examples = R"(Examples:
   commlens serve trace/                       then open http://127.0.0.1:9464/
   commlens serve trace/ --listen 127.0.0.1:0
   commlens serve trace/ --listen 0.0.0.0:9464 --token-file ~/.commlens-token
+  commlens serve --agents nodes.txt           all nodes of a job, each with a serve of its own
   curl http://127.0.0.1:9464/metrics
 Exit code 1: an alert fired; 0: none did.)";
 
@@ -83,8 +84,7 @@ Result<ExitCode> run_serve(Console& console, const ServeFlags& flags) {
 Action declare_serve(CLI::App& verb) {
   const auto flags = std::make_shared<ServeFlags>();
   verb.footer(k_serve_examples);
-  verb.add_option("DIR", flags->following.directory, "The directory of a recording, which may be made later")
-      ->required();
+  declare_place(verb, flags->following, ", which may be made later");
   verb.add_option("--listen", flags->listen, "Where clients come; port 0: any free one")
       ->type_name("ADDRESS:PORT")
       ->capture_default_str();

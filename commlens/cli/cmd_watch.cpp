@@ -18,6 +18,8 @@ constexpr const char* k_watch_examples = R"(Examples:
   commlens watch trace/ --hang-after 2m --on-alert 'mail -s hang me@example.org'
   commlens watch trace/ --until-end > events.log
   commlens watch trace/ --once --json
+  commlens watch /dev/shm/run1 --publish $SCRATCH/states      on each node
+  commlens watch $SCRATCH/states                              all nodes together
 Exit code 1: an alert fired; 0: none did.)";
 
 struct WatchFlags {
@@ -118,9 +120,7 @@ Result<ExitCode> run_watch(Console& console, const WatchFlags& flags) {
 Action declare_watch(CLI::App& verb) {
   const auto flags = std::make_shared<WatchFlags>();
   verb.footer(k_watch_examples);
-  verb.add_option("DIR", flags->following.directory,
-                  "The directory of a recording; unless --once, it may be made later")
-      ->required();
+  declare_place(verb, flags->following, "; unless --once, it may be made later");
   verb.add_flag("--once", flags->is_single, "Show the state once and stop");
   verb.add_flag("--json", flags->is_json, "JSON; of a job that is followed, a line for each event and poll");
   declare_following(verb, flags->following, "; with --once 1 s");

@@ -2,8 +2,11 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "commlens/cli/duration_flag.hpp"
+#include "commlens/live/http/agents.hpp"
+#include "commlens/live/http/secret_file.hpp"
 
 namespace commlens {
 namespace {
@@ -22,7 +25,56 @@ Result<std::optional<ExpectedJob>> expected_of(const FollowFlags& flags) {
       });
 }
 
+/// Whom to ask instead of reading files, if anybody.
+Result<std::vector<std::string>> agents_of(const FollowFlags& flags) {
+  if (flags.directory.empty() == flags.agents_file.empty()) {
+    return failure("say what to follow: DIR, or --agents FILE");
+  }
+  if (!flags.agents_file.empty()) {
+    return read_agents(flags.agents_file);
+  }
+  return is_url(flags.directory) ? std::vector<std::string>{flags.directory} : std::vector<std::string>();
+}
+
+/// Fills where the job is followed.
+Result<WatchRequest> with_place(WatchRequest request, const FollowFlags& flags) {
+  request.publish = flags.publish;
+  return agents_of(flags).and_then([&](std::vector<std::string> agents) -> Result<WatchRequest> {
+    request.directory = agents.empty() ? flags.directory : "";
+    request.agents = std::move(agents);
+    if (flags.agents_token_file.empty()) {
+      return std::move(request);
+    }
+    if (request.agents.empty()) {
+      return failure("--agents-token-file is for agents; name a URL, or --agents FILE");
+    }
+    return read_secret_file(flags.agents_token_file, "a token").map([&](std::string token) {
+      request.agents_token = std::move(token);
+      return std::move(request);
+    });
+  });
+}
+
 }  // namespace
+
+void declare_place(CLI::App& verb, FollowFlags& flags, const std::string& more) {
+  verb.add_option(
+      "DIR", flags.directory,
+      "The directory of a recording, or that into which its nodes publish their states, or the URL of a "
+      "serve" +
+          more);
+  verb.add_option("--agents", flags.agents_file,
+                  "Instead of DIR: a file with the URLs of a serve on each node of the job, one a line")
+      ->type_name("FILE");
+  verb.add_option("--agents-token-file", flags.agents_token_file,
+                  "A file, readable by you alone, with the token that these ask for")
+      ->type_name("FILE");
+  verb.add_option(
+          "--publish", flags.publish,
+          "Write the state of this node's ranks into this directory, which all nodes see, for one who "
+          "follows them together")
+      ->type_name("DIR");
+}
 
 void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& more) {
   verb.add_option("--interval", flags.interval, "From one look to the next: 100ms to 1m")
@@ -54,11 +106,14 @@ void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& mo
 
 Result<WatchRequest> watch_request_of(const FollowFlags& flags) {
   WatchRequest request;
-  request.directory = flags.directory;
-  request.until_end = flags.until_end;
-  request.on_alert = flags.on_alert;
-  request.baseline = flags.baseline;
-  return expected_of(flags)
+  return with_place({}, flags)
+      .and_then([&](WatchRequest placed) {
+        request = std::move(placed);
+        request.until_end = flags.until_end;
+        request.on_alert = flags.on_alert;
+        request.baseline = flags.baseline;
+        return expected_of(flags);
+      })
       .and_then([&](std::optional<ExpectedJob> expected) {
         request.expected = std::move(expected);
         return duration_from(flags.interval, "--interval");

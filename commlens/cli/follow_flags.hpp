@@ -13,7 +13,10 @@ namespace commlens {
 
 /// How a job is followed, by `watch` and `serve`.
 struct FollowFlags {
-  std::string directory;
+  std::string directory;  // or a URL
+  std::string agents_file;
+  std::string agents_token_file;
+  std::string publish;
   std::string interval = "1s";
   std::string hang_after;
   std::string on_alert;
@@ -25,10 +28,14 @@ struct FollowFlags {
   LayoutFlags layout;
 };
 
+/// Where the job is: DIR, --agents, --publish. `more`: what holds for DIR of this verb besides.
+void declare_place(CLI::App& verb, FollowFlags& flags, const std::string& more);
+
 /// `more`: what holds for --hang-after of this verb besides.
 void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& more = "");
 
-/// Fails for durations that are none, or out of range, and for a layout without a configuration.
+/// Fails for durations that are none, or out of range, for a layout without a configuration, and where it is
+/// not said what to follow.
 Result<WatchRequest> watch_request_of(const FollowFlags& flags);
 
 /// What posts alerts to --webhook; nullptr without it. Fails as read_webhook_url() and http_post_to().

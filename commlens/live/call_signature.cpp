@@ -66,9 +66,8 @@ bool are_compatible(const CallSignature& a, const CallSignature& b) {
 }
 
 // Which of a call's two sizes is the same on all members: docs/volumes.md#the-table.
-CallSignature signature_of(const Trace& tables, const CommOp& op, Rank rank) {
-  const std::string& name = tables.names.text(op.name);
-  CallSignature signature{.kind = op.kind, .name = {}, .dtype = {}, .root = root_of(tables, op, rank)};
+CallSignature signature_of(const CommOp& op, const std::string& name, std::int64_t root) {
+  CallSignature signature{.kind = op.kind, .name = {}, .dtype = {}, .root = root};
   if (op.kind == CommKind::other) {
     signature.name = name;
     return signature;
@@ -84,6 +83,10 @@ CallSignature signature_of(const Trace& tables, const CommOp& op, Rank rank) {
                            ? op.input.value
                            : std::max(op.input.value, op.output.value);
   return signature;
+}
+
+CallSignature signature_of(const Trace& tables, const CommOp& op, Rank rank) {
+  return signature_of(op, tables.names.text(op.name), root_of(tables, op, rank));
 }
 
 SeenCall seen_call(const Trace& tables, Rank rank, const StatedCall& call, CallPart part, std::size_t channel,

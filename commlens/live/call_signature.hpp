@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,6 +19,8 @@ CallChannel channel_of(const Trace& tables, const CommOp& op, Rank rank, CallPar
 
 /// What its other members must ask for too.
 CallSignature signature_of(const Trace& tables, const CommOp& op, Rank rank);
+/// The same of a call whose names and root are known; `root`: a rank, -1: none.
+CallSignature signature_of(const CommOp& op, const std::string& name, std::int64_t root);
 
 /// Whether calls of two members can be one call. A type that MPI's program made of others is recorded as
 /// bytes (uint8), which other members may give in another type.

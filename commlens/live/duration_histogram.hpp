@@ -20,8 +20,12 @@ class DurationHistogram {
     longest_ = std::max(longest_, duration);
   }
   void merge(const DurationHistogram& other);
+  /// As another histogram counted them; `which` is below k_classes.
+  void add_counted(std::size_t which, std::uint64_t count) { counts_[which] += count; }
+  void note_longest(std::chrono::nanoseconds duration) { longest_ = std::max(longest_, duration); }
 
   std::uint64_t count(std::size_t which) const { return counts_[which]; }
+  std::chrono::nanoseconds longest() const { return longest_; }
   std::uint64_t total() const;
   /// Calls that took no longer than `limit`, as far as the classes tell: those of the classes that end there.
   std::uint64_t not_above(std::chrono::nanoseconds limit) const;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -38,6 +41,29 @@ std::optional<std::string> text_in(const PlainFile& directory, const fs::path& n
   return text;
 }
 
+/// Ascending.
+std::vector<Rank> ranks_with_files(const fs::path& folder) {
+  constexpr std::string_view begin = "rank-";
+  constexpr std::string_view end = ".jsonl";
+  std::vector<Rank> ranks;
+  std::error_code cause;
+  for (fs::directory_iterator entry(folder, cause); !cause && entry != fs::directory_iterator();
+       entry.increment(cause)) {
+    const std::string name = entry->path().filename().string();
+    if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end)) {
+      continue;
+    }
+    std::int32_t rank = -1;
+    const char* const last = name.data() + name.size() - end.size();
+    const auto [rest, error] = std::from_chars(name.data() + begin.size(), last, rank);
+    if (error == std::errc() && rest == last && rank >= 0) {
+      ranks.push_back(Rank{rank});
+    }
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
 std::string name_of_folder(const fs::path& path) {
   std::error_code unknown;
   const fs::path absolute = fs::absolute(path, unknown);
@@ -59,6 +85,7 @@ struct FolderFollower::State {
   Result<void> open_folder();
   Result<void> read_manifest();
   void say(const fs::path& what, int cause);
+  void look_for_ranks();
   void begin(Manifest manifest);
   void forget();
   bool poll_ranks(const PollTime& time);
@@ -146,6 +173,9 @@ Result<void> FolderFollower::State::read_manifest() {
     say(path / k_manifest_name, file.cause());
   }
   const std::optional<PlainFile::Look> now = file.look();
+  if (file.cause() == ENOENT && !manifest) {
+    look_for_ranks();
+  }
   if (!now || now->bytes == 0 || (manifest && *now == *manifest)) {
     return {};
   }
@@ -165,6 +195,21 @@ Result<void> FolderFollower::State::read_manifest() {
   begin(std::move(*read));
   manifest = now;
   return {};
+}
+
+/// A folder of a node that is not rank 0's has no manifest, and the files of its own ranks alone.
+void FolderFollower::State::look_for_ranks() {
+  std::vector<Rank> found = ranks_with_files(path);
+  const auto is_there = [&](Rank rank) { return std::binary_search(found.begin(), found.end(), rank); };
+  if (found.empty() || found == job->ranks || !std::all_of(job->ranks.begin(), job->ranks.end(), is_there)) {
+    return;  // they are removed one by one
+  }
+  const bool has_more = !job->ranks.empty();
+  Manifest made{.tables = {}, .ops = {}, .streams = recording_streams(found)};
+  made.tables.provenance.source = Source::recorded;
+  made.tables.provenance.job_ranks = k_max_ranks;  // not known: no group is taken for that of all
+  begin(std::move(made));
+  view.generation -= has_more ? 1 : 0;  // it is still the same recording
 }
 
 /// With a manifest of the same ranks the recording is the one that was followed: its command has ended.

@@ -73,8 +73,7 @@ struct LiveOp {
 struct LiveCall {
   std::string op;             // "all_reduce"; of kind `other` its function
   std::string name;           // "MPI_Allreduce"; empty where the source has none
-  std::vector<Rank> members;  // empty: not known
-  std::int64_t number = 0;    // of those of its communicator or pair; 0: not known
+  std::int64_t number = 0;  // of those of its communicator or pair; 0: not known
   Bytes message;
   std::string site;
   std::chrono::nanoseconds

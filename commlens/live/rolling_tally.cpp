@@ -82,15 +82,19 @@ void RollingTally::add(std::uint32_t row, Bytes message, const std::chrono::nano
 std::vector<LiveOp> RollingTally::ops() const {
   std::vector<LiveOp> ops;
   for (const Row& row : rows_) {
-    if (row.op.sums.calls == 0) {
-      continue;
+    if (row.op.sums.calls > 0) {
+      ops.emplace_back(row.op).recent = row.recent.sum(second_);
     }
-    LiveOp& op = ops.emplace_back(row.op);
+  }
+  return settled_ops(std::move(ops));
+}
+
+std::vector<LiveOp> settled_ops(std::vector<LiveOp> ops) {
+  for (LiveOp& op : ops) {
     op.sums.wire = wire_of_sum(op, op.sums.message);
     // As SummaryRow::knows_wire.
     op.knows_wire =
         op.group_size == 1 || (op.kind != CommKind::other && (op.group_size > 0 || op.sums.wire != Bytes{}));
-    op.recent = row.recent.sum(second_);
     op.recent.wire = wire_of_sum(op, op.recent.message);
     op.bus_bandwidth_bytes_per_s = bus_bandwidth(op);
   }
@@ -103,14 +107,17 @@ std::vector<LiveOp> RollingTally::ops() const {
   return ops;
 }
 
+void add_sums(LiveSums& total, const LiveSums& sums) {
+  total.calls = saturating_sum(total.calls, sums.calls);
+  total.message = saturating_sum(total.message, sums.message);
+  total.wire = saturating_sum(total.wire, sums.wire);
+  total.time = std::chrono::nanoseconds(saturating_sum(total.time.count(), sums.time.count()));
+}
+
 LiveSums total_of(const std::vector<LiveOp>& ops, LiveSums LiveOp::* part) {
   LiveSums total;
   for (const LiveOp& op : ops) {
-    const LiveSums& sums = op.*part;
-    total.calls = saturating_sum(total.calls, sums.calls);
-    total.message = saturating_sum(total.message, sums.message);
-    total.wire = saturating_sum(total.wire, sums.wire);
-    total.time = std::chrono::nanoseconds(saturating_sum(total.time.count(), sums.time.count()));
+    add_sums(total, op.*part);
   }
   return total;
 }

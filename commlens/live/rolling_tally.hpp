@@ -56,7 +56,7 @@ class RollingTally {
   /// A call that has completed, with its duration or without; `is_recent`: in the last seconds.
   void add(std::uint32_t row, Bytes message, const std::chrono::nanoseconds* duration, bool is_recent = true);
 
-  /// Most message bytes first, as `summary` orders them.
+  /// In the order of settled_ops().
   std::vector<LiveOp> ops() const;
 
  private:
@@ -70,6 +70,12 @@ class RollingTally {
   std::vector<Row> rows_;
   std::int64_t second_ = 0;
 };
+
+/// Fills what follows from the sums of each row (wire bytes, bandwidth), and puts the rows in order: most
+/// message bytes first, as `summary` orders them.
+std::vector<LiveOp> settled_ops(std::vector<LiveOp> ops);
+
+void add_sums(LiveSums& total, const LiveSums& sums);
 
 /// Sums over rows.
 LiveSums total_of(const std::vector<LiveOp>& ops, LiveSums LiveOp::* part);

@@ -5,30 +5,13 @@
 #include <set>
 #include <string>
 
-#include "commlens/comm/volume.hpp"
+#include "commlens/live/rank_rows.hpp"
 #include "commlens/trace/clock.hpp"
 
 namespace commlens {
 namespace {
 
 using std::chrono::nanoseconds;
-
-/// The call that a rank is in: the one it waits in, else the first blocking one, else the first.
-const SeenCall* call_of(const LiveHang& hang, std::size_t row) {
-  const RankProgress& rank = hang.job.ranks[row];
-  for (const std::size_t point : hang.graph.ranks[row].points) {
-    const SeenCall& wanted = hang.graph.points[point].call;
-    const auto found = std::find_if(rank.open.begin(), rank.open.end(), [&](const SeenCall& call) {
-      return call.channel == wanted.channel && call.number == wanted.number && call.part == wanted.part;
-    });
-    if (found != rank.open.end()) {
-      return &*found;
-    }
-  }
-  const auto blocking = std::find_if(rank.open.begin(), rank.open.end(),
-                                     [](const SeenCall& call) { return call.is_blocking(); });
-  return blocking != rank.open.end() ? &*blocking : rank.open.empty() ? nullptr : &rank.open.front();
-}
 
 /// By the rank's clock where it is this machine's, else since it was seen.
 nanoseconds open_for(const SeenCall& call, const RankFollower& rank, const PollTime& time) {
@@ -43,57 +26,6 @@ nanoseconds open_for(const SeenCall& call, const RankFollower& rank, const PollT
     }
   }
   return {};
-}
-
-LiveCall live_call(const SeenCall& call, const LiveHang& hang, nanoseconds since) {
-  const bool is_named = call.op.kind == CommKind::other && !call.name.empty();
-  return {.op = is_named ? call.name : std::string(name_of(call.op.kind)),
-          .name = call.name,
-          .members = call.channel == k_no_channel ? call.members : hang.job.channels[call.channel].members,
-          .number = call.number,
-          .message = message_bytes(call.op),
-          .site = call.site,
-          .open_for = since};
-}
-
-LiveRankState state_of(const LiveRank& rank, const RankFollower& follower, const LiveHang& hang,
-                       std::size_t row, bool is_stuck) {
-  const RankProgress& progress = hang.job.ranks[row];
-  if (!rank.error.empty()) {
-    return LiveRankState::unknown;
-  }
-  if (!follower.is_there()) {
-    return LiveRankState::absent;
-  }
-  if (progress.state.has_ended) {
-    return LiveRankState::finished;
-  }
-  if (rank.process_state == ProcessState::gone) {
-    return LiveRankState::dead;
-  }
-  if (is_stuck) {
-    return LiveRankState::stuck;
-  }
-  const WaitGraph::Node& node = hang.graph.ranks[row];
-  const bool is_inside = std::any_of(progress.open.begin(), progress.open.end(),
-                                     [](const SeenCall& call) { return call.is_blocking(); });
-  return node.waits() && (is_inside || !node.has_requests_alone) ? LiveRankState::waiting
-         : is_inside                                             ? LiveRankState::in_call
-                                                                 : LiveRankState::computing;
-}
-
-/// Rows of hang.job.ranks that cannot go on by a confirmed verdict; a culprit in no call can.
-std::set<std::size_t> stuck_rows(const LiveHang& hang) {
-  std::set<std::size_t> rows;
-  if (!hang.is_confirmed) {
-    return rows;
-  }
-  for (std::size_t row = 0; row < hang.graph.ranks.size(); ++row) {
-    if (hang.graph.ranks[row].waits() || !hang.graph.ranks[row].inside.empty()) {
-      rows.insert(row);
-    }
-  }
-  return rows;
 }
 
 }  // namespace
@@ -134,13 +66,15 @@ void fill_ranks(JobView& view, const FollowedJob& job,
     rank.between_calls = nanoseconds(job.late.totals(at).between_ns);
     rank.late_score = job.late.score(at);
     rank.lost = progress.state.lost;
-    rank.state = state_of(rank, follower, view.hang, row, stuck.contains(row));
+    rank.state = rank.error.empty() && !follower.is_there()
+                     ? LiveRankState::absent
+                     : state_of(rank, view.hang, row, stuck.contains(row));
     if (follower.is_there()) {
       rank.still_for = time.steady - follower.moved();
       rank.last_progress_unix_ns = time.unix_ns - rank.still_for.count();
     }
     if (const SeenCall* const call = progress.state.has_ended ? nullptr : call_of(view.hang, row)) {
-      rank.call = live_call(*call, view.hang, open_for(*call, follower, time));
+      rank.call = live_call(*call, open_for(*call, follower, time));
     }
   }
 }

@@ -52,6 +52,9 @@ constexpr std::string_view k_trace_schema = "commlens.trace/2";
 constexpr std::string_view k_trace_schema_1 =
     "commlens.trace/1";  // read: a mesh of three axes, pp, dp and tp
 
+/// The streams of a recording of these ranks, with the names that a Recorder gives their files.
+std::vector<StreamEntry> recording_streams(const std::vector<Rank>& ranks);
+
 /// The text of manifest.json.
 std::string manifest_text(const Trace& trace, const std::vector<StreamEntry>& streams);
 

@@ -1,10 +1,7 @@
 // The part of libcommlens-live.so that needs libcurl, loaded by http_post_to().
-#include <memory>
-#include <mutex>
 #include <string>
 
-#include <curl/curl.h>
-
+#include "commlens/live/http/curl_handles.hpp"
 #include "commlens/live/http/webhook.hpp"
 
 namespace commlens {
@@ -13,24 +10,16 @@ namespace {
 constexpr long k_limit_ms = 5000;
 constexpr int k_look_ms = 100;
 
-struct CurlDeleter {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
-  void operator()(CURLM* handle) const { curl_multi_cleanup(handle); }
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-
 std::size_t ignore_answer(char* /*text*/, std::size_t size, std::size_t count, void* /*unused*/) {
   return size * count;
 }
 
 void post_once(const std::string& url, const std::string& body, const std::function<bool()>& is_stopped,
                PostOutcome& outcome) {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  const std::unique_ptr<CURL, CurlDeleter> easy(curl_easy_init());
-  const std::unique_ptr<CURLM, CurlDeleter> multi(curl_multi_init());
-  const std::unique_ptr<curl_slist, CurlDeleter> headers(
-      curl_slist_append(nullptr, "Content-Type: application/json"));
+  begin_curl();
+  const CurlHandle easy(curl_easy_init());
+  const CurlHandles multi(curl_multi_init());
+  const CurlList headers(curl_slist_append(nullptr, "Content-Type: application/json"));
   if (easy == nullptr || multi == nullptr || headers == nullptr ||
       curl_slist_append(headers.get(), "Expect:") == nullptr) {
     outcome.why = "no memory";

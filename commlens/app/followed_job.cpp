@@ -1,0 +1,106 @@
+#include "commlens/app/followed_job.hpp"
+
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "commlens/live/http/agents.hpp"
+#include "commlens/live/spool.hpp"
+#include "commlens/trace/rank_process.hpp"
+
+namespace commlens {
+namespace {
+
+/// Why states of nodes are not enough for what is asked; empty: they are.
+std::string needs_folder(const WatchRequest& request) {
+  if (request.expected || !request.baseline.empty()) {
+    return "states of nodes have no calls that --predict or --baseline could compare; follow a folder that "
+           "has the "
+           "files of all ranks";
+  }
+  return request.publish.empty() ? "" : "--publish is for the one who follows the folder of a node";
+}
+
+FollowOptions options_of(const WatchRequest& request) {
+  constexpr std::chrono::milliseconds second_look(1000);
+  FollowOptions options;
+  options.hang_after = request.hang_after;
+  options.is_single = request.is_single;
+  options.keeps_iterations = request.expected.has_value() || !request.baseline.empty();
+  options.keeps_times = !request.baseline.empty();
+  if (request.is_single && !request.hang_after) {
+    options.hang_after = second_look;
+  }
+  return options;
+}
+
+}  // namespace
+
+Result<FollowedJobSource> FollowedJobSource::open(const WatchRequest& request) {
+  const FollowOptions options = options_of(request);
+  FollowedJobSource job(FolderFollower(request.directory, options), options);
+  job.directory_ = request.directory;
+  job.needs_folder_ = needs_folder(request);
+  if (request.agents.empty()) {
+    return job;
+  }
+  if (!job.needs_folder_.empty()) {
+    return failure(fmt::format("{}: {}", request.agents.front(), job.needs_folder_));
+  }
+  return AgentsSource::open(request.agents, request.agents_token)
+      .map([&](std::unique_ptr<AgentsSource> source) {
+        if (request.is_single) {
+          source->wait_for_answers();
+        }
+        job.follower_ = NodesFollower(std::move(source), request.agents.front(), options);
+        return std::move(job);
+      });
+}
+
+Result<void> FollowedJobSource::look_for_states() {
+  const FolderFollower* const folder = std::get_if<FolderFollower>(&follower_);
+  if (folder == nullptr || folder->view().generation > 0 || !has_node_states(directory_)) {
+    return {};
+  }
+  if (!needs_folder_.empty()) {
+    return failure(fmt::format("{}: {}", directory_, needs_folder_));
+  }
+  const std::string name = folder->view().name;
+  follower_ = NodesFollower(std::make_unique<SpoolSource>(directory_), name, options_);
+  return {};
+}
+
+Result<void> FollowedJobSource::poll(PollTime time) {
+  return look_for_states().and_then([&]() -> Result<void> {
+    if (FolderFollower* const its = folder()) {
+      return its->poll(time);
+    }
+    std::get<NodesFollower>(follower_).poll(time);
+    return {};
+  });
+}
+
+const JobView& FollowedJobSource::view() const {
+  return std::visit([](const auto& follower) -> const JobView& { return follower.view(); }, follower_);
+}
+
+void NodePublisher::look(const JobView& view, PollTime time) {
+  const bool is_news = view.state != state_;
+  if (folder_.empty() || view.generation == 0 ||
+      (!is_news && written_ && time.steady - *written_ < k_pause)) {
+    return;
+  }
+  written_ = time.steady;
+  state_ = view.state;
+  try {
+    write_node_state(folder_, node_state_of(view, own_host(), k_pause));
+    failure_.clear();
+  } catch (const SystemError& error) {
+    if (std::exchange(failure_, error.what()) != error.what()) {
+      events_.warn(error.what());
+    }
+  }
+}
+
+}  // namespace commlens

@@ -1,0 +1,57 @@
+#pragma once
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "commlens/app/watch.hpp"
+#include "commlens/live/folder_follower.hpp"
+#include "commlens/live/nodes_follower.hpp"
+
+namespace commlens {
+
+/// What a watch follows: the folder of a recording, or the states of a job's nodes, where its directory holds
+/// such states instead.
+class FollowedJobSource {
+ public:
+  /// Fails for agents that cannot be asked, and where more is wanted than states of nodes allow.
+  static Result<FollowedJobSource> open(const WatchRequest& request);
+
+  Result<void> poll(PollTime time);
+  const JobView& view() const;
+  /// Which has the calls themselves; nullptr of nodes.
+  FolderFollower* folder() { return std::get_if<FolderFollower>(&follower_); }
+
+ private:
+  using Follower = std::variant<FolderFollower, NodesFollower>;
+  FollowedJobSource(Follower follower, const FollowOptions& options)
+      : follower_(std::move(follower)), options_(options) {}
+  /// A folder without a recording may turn out to be one of states.
+  Result<void> look_for_states();
+
+  Follower follower_;
+  FollowOptions options_;
+  std::string directory_;
+  std::string needs_folder_;  // why states of nodes are not enough; empty: they are
+};
+
+/// Keeps the state of this node in a folder that all nodes see.
+class NodePublisher {
+ public:
+  /// `folder`: empty: nothing is written.
+  NodePublisher(std::string folder, Events events) : folder_(std::move(folder)), events_(std::move(events)) {}
+  /// After each poll; writes when the last state is k_pause old, and at once when the job's state changed.
+  void look(const JobView& view, PollTime time);
+
+  static constexpr std::chrono::seconds k_pause{5};
+
+ private:
+  std::string folder_;
+  Events events_;
+  std::optional<std::chrono::nanoseconds> written_;
+  LiveState state_ = LiveState::absent;
+  std::string failure_;  // that was told
+};
+
+}  // namespace commlens

@@ -1,0 +1,20 @@
+#pragma once
+#include <cstddef>
+#include <string_view>
+
+#include "commlens/live/job_progress.hpp"
+
+// Words of a node's state in its file.
+namespace commlens {
+
+constexpr std::string_view k_node_schema = "commlens.node/1";
+constexpr std::string_view k_collective_channel = "collective";
+constexpr std::string_view k_pair_channel = "pair";
+constexpr std::string_view k_window_channel = "window";
+
+/// Of a rank's requests under way so many are told, the earliest ones; how many there are is told, too.
+constexpr std::size_t k_most_requests_of_node = 256;
+
+std::string_view name_of(CallPart part);
+
+}  // namespace commlens

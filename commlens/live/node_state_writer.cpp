@@ -1,0 +1,259 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "commlens/live/node_names.hpp"
+#include "commlens/live/node_state.hpp"
+
+namespace commlens {
+namespace {
+
+using nlohmann::ordered_json;
+using std::chrono::nanoseconds;
+
+/// Runs of consecutive ranks: [first, how many].
+ordered_json members_json(const std::vector<Rank>& members) {
+  ordered_json runs = ordered_json::array();
+  for (std::size_t at = 0; at < members.size();) {
+    std::size_t end = at + 1;
+    while (end < members.size() && members[end].value == members[end - 1].value + 1) {
+      ++end;
+    }
+    runs.push_back({members[at].value, end - at});
+    at = end;
+  }
+  return runs;
+}
+
+ordered_json durations_json(const DurationHistogram& durations) {
+  ordered_json counts = ordered_json::array();
+  for (std::size_t which = 0; which < DurationHistogram::k_classes; ++which) {
+    if (durations.count(which) > 0) {
+      counts.push_back({which, durations.count(which)});
+    }
+  }
+  return {{"longest_ns", durations.longest().count()}, {"counts", std::move(counts)}};
+}
+
+ordered_json sums_json(const LiveSums& sums) {
+  return {{"calls", sums.calls},
+          {"message_bytes", sums.message.value},
+          {"wire_bytes", sums.wire.value},
+          {"time_ns", sums.time.count()}};
+}
+
+ordered_json known_ns(const std::optional<nanoseconds>& time) {
+  return time ? ordered_json(time->count()) : ordered_json(nullptr);
+}
+
+ordered_json channel_json(const CallChannel& channel) {
+  const std::string_view kind = channel.is_window ? k_window_channel
+                                : channel.is_pair ? k_pair_channel
+                                                  : k_collective_channel;
+  return {{"kind", kind},
+          {"members", members_json(channel.members)},
+          {"communicator", text_of(channel.communicator)}};
+}
+
+ordered_json seen_json(const SeenCall& call) {
+  ordered_json json = {{"part", name_of(call.part)},
+                       {"number", call.number},
+                       {"op", name_of(call.op.kind)},
+                       {"name", call.name},
+                       {"dtype", name_of(call.op.dtype)},
+                       {"input", call.op.input.value},
+                       {"output", call.op.output.value},
+                       {"match", name_of(call.op.match)},
+                       {"rounding_bytes", call.op.rounding.value},
+                       {"root", call.root},
+                       {"iteration", call.iteration},
+                       {"tag", call.tag},
+                       {"site", call.site}};
+  if (call.op.blocking) {
+    json["blocking"] = *call.op.blocking;
+  }
+  if (call.channel == k_no_channel) {
+    json["members"] = members_json(call.members);
+  } else {
+    json["channel"] = call.channel;
+  }
+  return json;
+}
+
+ordered_json process_json(const RankProcess& process) {
+  ordered_json json = {{"host", process.host},
+                       {"pid", process.pid},
+                       {"start_ticks", process.start_ticks},
+                       {"exe", process.exe},
+                       {"job_id", process.job_id}};
+  if (process.local_rank) {
+    json["local_rank"] = *process.local_rank;
+  }
+  return json;
+}
+
+ordered_json progress_json(const RankProgress& progress) {
+  ordered_json entered = ordered_json::array();
+  for (const auto& [channel, number] : std::map(progress.entered.begin(), progress.entered.end())) {
+    entered.push_back({channel, number});
+  }
+  ordered_json open = ordered_json::array();
+  for (const SeenCall& call : progress.open) {
+    if (call.is_blocking() || open.size() < k_most_requests_of_node) {
+      open.push_back(seen_json(call));
+    }
+  }
+  return {{"entered", progress.calls},
+          {"entered_by_channel", std::move(entered)},
+          {"open", std::move(open)},
+          {"last", progress.last ? seen_json(*progress.last) : ordered_json(nullptr)},
+          {"last_failed", progress.has_last_failed},
+          {"begins_to_end", progress.state.has_begun_to_end},
+          {"ended", progress.state.has_ended},
+          {"unknown_calls", progress.state.lost}};
+}
+
+ordered_json rank_json(const LiveRank& rank, const RankProgress& progress) {
+  ordered_json json = {
+      {"rank", rank.rank.value},
+      {"process", rank.process ? process_json(*rank.process) : ordered_json(nullptr)},
+      {"process_state", name_of(rank.process_state)},
+      {"open_calls", rank.open_calls},
+      {"iteration", rank.iteration},
+      {"sums", sums_json(rank.sums)},
+      {"recent", sums_json(rank.recent)},
+      {"in_calls_ns", rank.in_calls.count()},
+      {"between_calls_ns", rank.between_calls.count()},
+      {"still_ns", rank.still_for.count()},
+      {"late_share", rank.late_score ? ordered_json(*rank.late_score) : ordered_json(nullptr)},
+      {"lost_calls", rank.lost},
+      {"error", rank.error},
+      {"open_for_ns", rank.call ? ordered_json(rank.call->open_for.count()) : ordered_json(nullptr)}};
+  json["calls"] = progress_json(progress);
+  return json;
+}
+
+ordered_json op_json(const LiveOp& op) {
+  return {{"op", name_of(op.kind)},
+          {"name", op.name},
+          {"axis", op.axis.name()},
+          {"group_size", op.group_size},
+          {"sums", sums_json(op.sums)},
+          {"recent", sums_json(op.recent)},
+          {"knows_wire", op.knows_wire},
+          {"smallest_bytes", op.smallest.value},
+          {"largest_bytes", op.largest.value},
+          {"durations", durations_json(op.durations)}};
+}
+
+ordered_json signature_json(const CallSignature& signature) {
+  ordered_json json = {{"op", name_of(signature.kind)},
+                       {"name", signature.name},
+                       {"root", signature.root},
+                       {"elements", signature.elements}};
+  if (signature.dtype) {
+    json["dtype"] = name_of(*signature.dtype);
+  }
+  return json;
+}
+
+ordered_json difference_json(const CallDifference& difference) {
+  ordered_json sides = ordered_json::array();
+  for (const auto& [signature, ranks] : difference.sides) {
+    sides.push_back({{"asked_for", signature_json(signature)}, {"ranks", members_json(ranks)}});
+  }
+  return {{"channel", difference.channel}, {"number", difference.number}, {"sides", std::move(sides)}};
+}
+
+ordered_json alert_of_node_json(const LiveAlert& alert) {
+  return {{"id", alert.id},
+          {"kind", alert.kind},
+          {"text", alert.text},
+          {"culprits", members_json(alert.culprits)},
+          {"still_ns", alert.still_for.count()},
+          {"since_unix_ns", alert.since_unix_ns}};
+}
+
+ordered_json job_json(const NodeState& state) {
+  const JobView& view = state.view;
+  return {{"schema", k_node_schema},
+          {"node", state.node},
+          {"number", state.number},
+          {"interval_ns", state.interval.count()},
+          {"trace", view.name},
+          {"job_id", view.job_id},
+          {"job", name_of(view.state)},
+          {"generation", view.generation},
+          {"error", view.error},
+          {"producer", view.producer},
+          {"description", view.description},
+          {"window_ns", view.window.count()},
+          {"steps",
+           {{"iteration", view.steps.iteration},
+            {"completed", view.steps.completed},
+            {"last_ns", known_ns(view.steps.last)},
+            {"median_ns", known_ns(view.steps.median)},
+            {"durations", durations_json(view.steps.durations)}}},
+          {"lost", view.lost},
+          {"watcher",
+           {{"polls", view.watcher.polls},
+            {"records", view.watcher.records},
+            {"unread_records", view.watcher.unread},
+            {"unfollowed_calls", view.watcher.unfollowed_calls},
+            {"busy_ns", view.watcher.busy.count()}}}};
+}
+
+template <typename Rows, typename ToJson>
+ordered_json rows_of(const Rows& rows, const ToJson& to_json) {
+  ordered_json array = ordered_json::array();
+  for (const auto& row : rows) {
+    array.push_back(to_json(row));
+  }
+  return array;
+}
+
+}  // namespace
+
+std::string node_state_text(const NodeState& state) {
+  const JobProgress& job = state.view.hang.job;
+  ordered_json json = job_json(state);
+  json["alerts"] = rows_of(state.view.alerts, alert_of_node_json);
+  json["channels"] = rows_of(job.channels, channel_json);
+  json["ranks"] = ordered_json::array();
+  for (std::size_t row = 0; row < state.view.ranks.size(); ++row) {
+    json["ranks"].push_back(rank_json(state.view.ranks[row], job.ranks[row]));
+  }
+  json["ops"] = rows_of(state.view.ops, op_json);
+  json["differences"] = rows_of(job.differences, difference_json);
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+NodeState node_state_of(const JobView& view, std::string node, nanoseconds interval) {
+  NodeState state{.node = std::move(node), .number = view.watcher.polls, .interval = interval, .view = view};
+  JobView& its = state.view;
+  its.hang = {};
+  its.hang.job.channels = view.hang.job.channels;
+  its.hang.job.differences = view.hang.job.differences;
+  its.ranks.clear();
+  std::map<Rank, std::size_t> rows;
+  for (std::size_t row = 0; row < view.hang.job.ranks.size(); ++row) {
+    rows[view.hang.job.ranks[row].state.rank] = row;
+  }
+  for (const LiveRank& rank : view.ranks) {
+    const auto row = rows.find(rank.rank);
+    if (rank.state != LiveRankState::absent && row != rows.end()) {
+      its.ranks.push_back(rank);
+      its.hang.job.ranks.push_back(view.hang.job.ranks[row->second]);
+      its.hang.processes.push_back(rank.process_state);
+    }
+  }
+  std::erase_if(its.alerts, [](const LiveAlert& alert) { return alert.kind == k_alert_hang; });
+  return state;
+}
+
+}  // namespace commlens

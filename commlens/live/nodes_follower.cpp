@@ -1,0 +1,416 @@
+#include "commlens/live/nodes_follower.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "commlens/base/sums.hpp"
+#include "commlens/live/call_signature.hpp"
+#include "commlens/live/hang_watch.hpp"
+#include "commlens/live/rank_processes.hpp"
+#include "commlens/live/rank_rows.hpp"
+#include "commlens/live/rolling_tally.hpp"
+
+namespace commlens {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// The latest state of a node, whose channels are those of the job.
+struct FollowedNode {
+  NodeState state;
+  nanoseconds came{};  // by the stopwatch here
+  bool is_over() const {
+    const LiveState now = state.view.state;
+    return now == LiveState::ended || now == LiveState::stopped || now == LiveState::removed;
+  }
+  bool is_silent(nanoseconds now) const {
+    const nanoseconds patience = std::max<nanoseconds>(NodesFollower::k_silent_intervals * state.interval,
+                                                       NodesFollower::k_least_silence);
+    return !is_over() && now - came > patience;
+  }
+};
+
+/// Where communicators are met that several nodes name, each by its own numbers.
+class JobChannels {
+ public:
+  /// Members of all communicators together; beyond, states of nodes are refused.
+  static constexpr std::size_t k_most_members = std::size_t{1} << 25;
+
+  std::size_t row_of(const CallChannel& channel) {
+    const auto [found, is_new] = rows_.try_emplace(channel, channels_.size());
+    if (is_new) {
+      channels_.push_back(channel);
+      members_ += channel.members.size();
+    }
+    return found->second;
+  }
+  bool is_full() const { return members_ > k_most_members; }
+  const std::vector<CallChannel>& all() const { return channels_; }
+
+ private:
+  std::vector<CallChannel> channels_;
+  std::map<CallChannel, std::size_t> rows_;
+  std::size_t members_ = 0;
+};
+
+/// What was asked for in collectives that ranks are inside of, as far as their own node or another remembers.
+class AskedFor {
+ public:
+  using Place = std::pair<std::size_t, std::int64_t>;  // channel, number
+
+  void add(const RankProgress& rank) {
+    for (const SeenCall& call : rank.open) {
+      if (add(rank.state.rank, call)) {
+        inside_.insert({call.channel, call.number});
+      }
+    }
+    if (rank.last) {
+      static_cast<void>(add(rank.state.rank, *rank.last));
+    }
+  }
+  void add(const CallDifference& difference) {
+    for (const auto& [signature, ranks] : difference.sides) {
+      for (const Rank rank : ranks) {
+        asked_[{difference.channel, difference.number}].try_emplace(rank, signature);
+      }
+    }
+  }
+  /// The first of each channel that a rank is inside of.
+  std::vector<CallDifference> differences() const {
+    std::vector<CallDifference> differences;
+    for (const Place& place : inside_) {
+      if (!differences.empty() && differences.back().channel == place.first) {
+        continue;
+      }
+      std::vector<std::pair<Rank, const CallSignature*>> calls;
+      std::map<CallSignature, const CallSignature*> known;
+      for (const auto& [rank, signature] : asked_.at(place)) {
+        calls.emplace_back(rank, known.try_emplace(signature, &signature).first->second);
+      }
+      CallDifference difference{.channel = place.first, .number = place.second, .sides = sides_of(calls)};
+      if (difference.sides.size() > 1) {
+        differences.push_back(std::move(difference));
+      }
+    }
+    return differences;
+  }
+
+ private:
+  bool add(Rank rank, const SeenCall& call) {
+    const bool is_numbered =
+        call.part == CallPart::collective && call.channel != k_no_channel && call.number > 0;
+    if (is_numbered) {
+      asked_[{call.channel, call.number}].try_emplace(rank, signature_of(call.op, call.name, call.root));
+    }
+    return is_numbered;
+  }
+
+  std::map<Place, std::map<Rank, CallSignature>> asked_;
+  std::set<Place> inside_;
+};
+
+/// The rows of all nodes, added. A node may not know how many ranks the job has, and so which groups are of
+/// all.
+std::vector<LiveOp> merged_ops(const std::vector<const FollowedNode*>& nodes, std::int64_t job_ranks) {
+  using Key = std::tuple<CommKind, std::string, Axis, std::int64_t>;
+  std::map<Key, std::size_t> rows;
+  std::vector<LiveOp> ops;
+  for (const FollowedNode* const node : nodes) {
+    for (const LiveOp& op : node->state.view.ops) {
+      const bool is_world =
+          op.axis == Axis::unknown && !is_point_to_point(op.kind) && op.group_size == job_ranks;
+      Key key(op.kind, op.name, is_world ? Axis::world : op.axis, op.group_size);
+      if (!rows.contains(key) && ops.size() >= RollingTally::k_most_rows) {
+        key = Key(op.kind, RollingTally::k_more, Axis::unknown, 0);
+      }
+      const auto [found, is_new] = rows.try_emplace(key, ops.size());
+      if (is_new) {
+        LiveOp& row = ops.emplace_back(op);
+        std::tie(row.kind, row.name, row.axis, row.group_size) = key;
+        continue;
+      }
+      LiveOp& row = ops[found->second];
+      add_sums(row.sums, op.sums);
+      add_sums(row.recent, op.recent);
+      row.smallest = std::min(row.smallest, op.smallest);
+      row.largest = std::max(row.largest, op.largest);
+      row.durations.merge(op.durations);
+    }
+  }
+  return settled_ops(std::move(ops));
+}
+
+LiveState state_of_all(const std::vector<const FollowedNode*>& nodes, nanoseconds now) {
+  const auto all_are = [&](auto... states) {
+    return std::all_of(nodes.begin(), nodes.end(),
+                       [&](const FollowedNode* node) { return ((node->state.view.state == states) || ...); });
+  };
+  const auto is = [&](LiveState state) {
+    return std::any_of(nodes.begin(), nodes.end(), [&](const FollowedNode* node) {
+      return node->state.view.state == state && !node->is_silent(now);
+    });
+  };
+  if (all_are(LiveState::absent)) {
+    return LiveState::absent;
+  }
+  if (is(LiveState::running)) {
+    return LiveState::running;
+  }
+  return all_are(LiveState::ended)                                           ? LiveState::ended
+         : all_are(LiveState::removed)                                       ? LiveState::removed
+         : all_are(LiveState::ended, LiveState::stopped, LiveState::removed) ? LiveState::stopped
+                                                                             : LiveState::unknown;
+}
+
+}  // namespace
+
+struct NodesFollower::State {
+  State(std::unique_ptr<NodeSource> from, const FollowOptions& options)
+      : source(std::move(from)), watch(options) {}
+
+  void accept(const std::string& place, Result<NodeState> state, nanoseconds now);
+  void place(RankProgress& rank, const std::vector<std::size_t>& rows) const;
+  void build(const PollTime& time);
+  void build_job(const std::vector<const FollowedNode*>& all, const PollTime& time);
+  void fill_ranks(const PollTime& time);
+  void say_silent(const std::vector<const FollowedNode*>& all, nanoseconds now);
+  void add_up(const std::vector<const FollowedNode*>& all);
+
+  std::unique_ptr<NodeSource> source;
+  HangWatch watch;
+  JobView view;
+  std::map<std::string, FollowedNode> nodes;  // by place
+  std::map<std::string, std::string> errors;  // of places that cannot be read now
+  JobChannels channels;
+  /// Where each rank is: of two nodes that have it, the one whose state came last.
+  struct Home {
+    const FollowedNode* node = nullptr;
+    std::size_t row = 0;
+  };
+  std::map<Rank, Home> homes;
+};
+
+/// Gives a rank's calls the job's channels.
+void NodesFollower::State::place(RankProgress& rank, const std::vector<std::size_t>& rows) const {
+  const auto moved = [&](SeenCall& call) {
+    call.channel = call.channel == k_no_channel ? k_no_channel : rows[call.channel];
+  };
+  std::unordered_map<std::size_t, std::int64_t> entered;
+  for (const auto& [channel, number] : rank.entered) {
+    entered[rows[channel]] = number;
+  }
+  rank.entered = std::move(entered);
+  std::for_each(rank.open.begin(), rank.open.end(), moved);
+  if (rank.last) {
+    moved(*rank.last);
+  }
+}
+
+void NodesFollower::State::accept(const std::string& place_name, Result<NodeState> state, nanoseconds now) {
+  if (!state || channels.is_full()) {
+    errors[place_name] = state ? "there are too many communicators" : state.error().message;
+    return;
+  }
+  errors.erase(place_name);
+  FollowedNode& node = nodes[place_name];
+  const bool is_same =
+      node.state.number == state->number && node.state.view.generation == state->view.generation;
+  if (is_same && node.came != nanoseconds{}) {
+    return;
+  }
+  JobProgress& job = state->view.hang.job;
+  std::vector<std::size_t> rows;
+  for (const CallChannel& channel : job.channels) {
+    rows.push_back(channels.row_of(channel));
+  }
+  for (RankProgress& rank : job.ranks) {
+    place(rank, rows);
+  }
+  for (CallDifference& difference : job.differences) {
+    difference.channel = rows[difference.channel];
+  }
+  job.channels.clear();
+  node.state = std::move(*state);
+  node.came = now;
+}
+
+/// Who waits for whom among the ranks of all nodes.
+void NodesFollower::State::build_job(const std::vector<const FollowedNode*>& all, const PollTime& time) {
+  homes.clear();
+  AskedFor asked;
+  for (const FollowedNode* const node : all) {
+    const std::vector<LiveRank>& ranks = node->state.view.ranks;
+    for (std::size_t row = 0; row < ranks.size(); ++row) {
+      Home& home = homes[ranks[row].rank];
+      home = home.node == nullptr || home.node->came < node->came ? Home{node, row} : home;
+    }
+  }
+  LiveHang& hang = view.hang;
+  hang = {};
+  hang.job.channels = channels.all();
+  for (const auto& [rank, home] : homes) {
+    RankProgress progress = home.node->state.view.hang.job.ranks[home.row];
+    progress.state.is_recorded = progress.state.is_recorded && !home.node->is_silent(time.steady);
+    if (progress.is_known()) {
+      asked.add(progress);
+    }
+    hang.job.ranks.push_back(std::move(progress));
+  }
+  for (const FollowedNode* const node : all) {
+    for (const CallDifference& difference : node->state.view.hang.job.differences) {
+      asked.add(difference);
+    }
+  }
+  hang.job.differences = asked.differences();
+  add_unrecorded(hang.job);
+  std::vector<nanoseconds> moved(hang.job.ranks.size());
+  hang.processes.resize(hang.job.ranks.size(), ProcessState::unknown);
+  for (std::size_t row = 0; row < hang.job.ranks.size(); ++row) {
+    const auto home = homes.find(hang.job.ranks[row].state.rank);
+    if (home != homes.end()) {
+      const FollowedNode& node = *home->second.node;
+      const LiveRank& rank = node.state.view.ranks[home->second.row];
+      moved[row] = node.came - rank.still_for;
+      hang.processes[row] = node.is_silent(time.steady) ? ProcessState::unknown : rank.process_state;
+    }
+  }
+  mark_halted(hang.job, hang.processes);
+  watch.look(hang, moved, time.steady, view.state);
+}
+
+void NodesFollower::State::fill_ranks(const PollTime& time) {
+  const std::set<std::size_t> stuck = stuck_rows(view.hang);
+  view.ranks.clear();
+  for (std::size_t row = 0; row < view.hang.job.ranks.size(); ++row) {
+    const auto home = homes.find(view.hang.job.ranks[row].state.rank);
+    if (home == homes.end()) {
+      continue;
+    }
+    const FollowedNode& node = *home->second.node;
+    LiveRank& rank = view.ranks.emplace_back(node.state.view.ranks[home->second.row]);
+    const nanoseconds since = time.steady - node.came;
+    rank.process_state = view.hang.processes[row];
+    if (node.is_silent(time.steady)) {
+      rank.error = fmt::format("{} has said nothing for {} s", node.state.node,
+                               std::chrono::duration_cast<std::chrono::seconds>(since).count());
+    }
+    rank.still_for += since;
+    rank.last_progress_unix_ns = time.unix_ns - rank.still_for.count();
+    rank.state = state_of(rank, view.hang, row, stuck.contains(row));
+    const SeenCall* const call = view.hang.job.ranks[row].state.has_ended ? nullptr : call_of(view.hang, row);
+    const nanoseconds open_for = rank.call ? rank.call->open_for + since : rank.still_for;
+    rank.call = call == nullptr ? std::nullopt : std::optional(live_call(*call, open_for));
+  }
+}
+
+void NodesFollower::State::say_silent(const std::vector<const FollowedNode*>& all, nanoseconds now) {
+  std::vector<std::string> silent;
+  for (const FollowedNode* const node : all) {
+    if (node->is_silent(now)) {
+      silent.push_back(node->state.node);
+    }
+  }
+  view.error.clear();
+  if (!silent.empty()) {
+    view.error = fmt::format("{} of {} nodes have been silent for long: {}{}", silent.size(), all.size(),
+                             silent[0], silent.size() > 1 ? ", …" : "");
+  } else if (!errors.empty()) {
+    view.error = fmt::format("{}: {}{}", errors.begin()->first, errors.begin()->second,
+                             errors.size() > 1 ? fmt::format("; {} more", errors.size() - 1) : "");
+  }
+}
+
+/// What needs no rank of another node.
+void NodesFollower::State::add_up(const std::vector<const FollowedNode*>& all) {
+  view.ops = merged_ops(all, homes.empty() ? 0 : homes.rbegin()->first.value + 1);
+  view.totals = total_of(view.ops, &LiveOp::sums);
+  view.recent = total_of(view.ops, &LiveOp::recent);
+  view.steps = {};
+  view.lost.clear();
+  const LiveWatcher own = view.watcher;
+  view.watcher = {.polls = own.polls, .took = own.took, .busy = own.busy};
+  view.window = {};
+  std::optional<Rank> leader;
+  for (const FollowedNode* const node : all) {
+    const JobView& its = node->state.view;
+    const Iteration highest = std::max(view.steps.iteration, its.steps.iteration);
+    const bool leads =
+        its.steps.completed > 0 && !its.ranks.empty() && (!leader || its.ranks[0].rank < *leader);
+    if (leads) {
+      leader = its.ranks[0].rank;
+      view.steps = its.steps;
+    }
+    view.steps.iteration = highest;
+    for (const auto& [reason, calls] : its.lost) {
+      std::int64_t& count = view.lost[reason];
+      count = saturating_sum(count, calls);
+    }
+    view.watcher.records = saturating_sum(view.watcher.records, its.watcher.records);
+    view.watcher.unread = saturating_sum(view.watcher.unread, its.watcher.unread);
+    view.watcher.unfollowed_calls =
+        saturating_sum(view.watcher.unfollowed_calls, its.watcher.unfollowed_calls);
+    view.window = std::max(view.window, its.window);
+  }
+}
+
+void NodesFollower::State::build(const PollTime& time) {
+  std::vector<const FollowedNode*> all;
+  view.generation = 0;
+  for (const auto& [place, node] : nodes) {
+    all.push_back(&node);
+    const JobView& its = node.state.view;
+    view.generation = std::max(view.generation, its.generation);
+    view.name = its.name;
+    view.job_id = its.job_id;
+    view.producer = its.producer;
+    view.description = its.description;
+  }
+  say_silent(all, time.steady);
+  if (all.empty()) {
+    return;
+  }
+  view.state = state_of_all(all, time.steady);
+  build_job(all, time);
+  watch.alert(view, time.unix_ns);
+  for (const FollowedNode* const node : all) {
+    for (LiveAlert alert : node->state.view.alerts) {
+      alert.id = fmt::format("{}/{}", node->state.node, alert.id);
+      view.alerts.push_back(std::move(alert));
+    }
+  }
+  fill_ranks(time);
+  add_up(all);
+}
+
+NodesFollower::NodesFollower(std::unique_ptr<NodeSource> source, std::string name,
+                             const FollowOptions& options)
+    : state_(std::make_unique<State>(std::move(source), options)) {
+  state_->view.name = std::move(name);
+}
+NodesFollower::NodesFollower(NodesFollower&&) noexcept = default;
+NodesFollower& NodesFollower::operator=(NodesFollower&&) noexcept = default;
+NodesFollower::~NodesFollower() = default;
+
+void NodesFollower::poll(PollTime time) {
+  const auto began = std::chrono::steady_clock::now();
+  State& state = *state_;
+  ++state.view.watcher.polls;
+  state.source->look([&](const std::string& place, Result<NodeState> node) {
+    state.accept(place, std::move(node), time.steady);
+  });
+  state.build(time);
+  state.view.watcher.took = std::chrono::steady_clock::now() - began;
+  state.view.watcher.busy += state.view.watcher.took;
+}
+
+const JobView& NodesFollower::view() const { return state_->view; }
+
+}  // namespace commlens

@@ -1,0 +1,96 @@
+#include "commlens/live/spool.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "commlens/base/file.hpp"
+
+namespace commlens {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Names of states in a folder, in order; `cause`: why it cannot be read, 0: it can.
+std::vector<std::string> state_names(const fs::path& folder, std::error_code& cause) {
+  std::vector<std::string> names;
+  fs::directory_iterator entry(folder, cause);
+  while (!cause && entry != fs::directory_iterator()) {
+    std::string name = entry->path().filename().string();
+    if (name.size() > k_state_ending.size() && name.ends_with(k_state_ending)) {
+      names.push_back(std::move(name));
+    }
+    entry.increment(cause);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+std::string state_file_name(const std::string& node) {
+  std::string name = node.empty() ? "_" : node.substr(0, 200);
+  const auto is_plain = [](unsigned char letter) {
+    return std::isalnum(letter) != 0 || letter == '-' || letter == '_' || letter == '.';
+  };
+  for (char& letter : name) {
+    letter = is_plain(static_cast<unsigned char>(letter)) ? letter : '_';
+  }
+  name.front() = name.front() == '.' ? '_' : name.front();
+  return name.append(k_state_ending);
+}
+
+void write_node_state(const fs::path& spool, const NodeState& state) {
+  std::error_code unmade;  // writing says why
+  fs::create_directories(spool, unmade);
+  write_file_atomically(spool / state_file_name(state.node), node_state_text(state));
+}
+
+bool has_node_states(const fs::path& folder) {
+  std::error_code cause;
+  return !state_names(folder, cause).empty();
+}
+
+void SpoolSource::read(const PlainFile& directory, const fs::path& name, const Sink& sink) {
+  const std::string place = (folder_ / name).string();
+  const PlainFile file = PlainFile::open_in(directory, name);
+  const std::optional<PlainFile::Look> now = file.look();
+  if (!now) {
+    sink(place, failure(std::strerror(file.cause())));
+    return;
+  }
+  const auto before = read_.find(name.string());
+  if (before != read_.end() && before->second == *now) {
+    return;
+  }
+  if (now->bytes > k_largest_state) {
+    sink(place, failure("too large for the state of a node"));
+    return;
+  }
+  std::string text(now->bytes, '\0');
+  text.resize(file.read(0, std::as_writable_bytes(std::span(text))));
+  read_[name.string()] = *now;
+  sink(place, node_state_from(text));
+}
+
+void SpoolSource::look(const Sink& sink) {
+  std::error_code cause;
+  const std::vector<std::string> names = state_names(folder_, cause);
+  const PlainFile directory = PlainFile::open_directory(folder_);
+  if (cause || !directory.is_open()) {
+    sink(folder_.string(), failure(cause ? cause.message() : std::strerror(directory.cause())));
+    return;
+  }
+  for (const std::string& name : names) {
+    read(directory, name, sink);
+  }
+}
+
+}  // namespace commlens

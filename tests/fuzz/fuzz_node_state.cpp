@@ -1,0 +1,40 @@
+// States of nodes. What is accepted must be read back as the same state, and can be followed beside another.
+#include <memory>
+#include <utility>
+
+#include "commlens/base/check.hpp"
+#include "commlens/live/nodes_follower.hpp"
+#include "tests/fuzz/input_file.hpp"
+
+namespace {
+
+using namespace commlens;
+
+/// Hands over one state, once.
+class OneState final : public NodeSource {
+ public:
+  explicit OneState(NodeState state) : state_(std::move(state)) {}
+  void look(const Sink& sink) override { sink("fuzz", state_); }
+
+ private:
+  NodeState state_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  const Result<NodeState> state = node_state_from(as_text(bytes, size));
+  if (!state) {
+    COMMLENS_CHECK(!state.error().message.empty(), "an error says something");
+    return 0;
+  }
+  const std::string text = node_state_text(*state);
+  const Result<NodeState> again = node_state_from(text);
+  COMMLENS_CHECK(again && node_state_text(*again) == text, "a state survives writing");
+  NodesFollower follower(std::make_unique<OneState>(*state), "fuzz", {});
+  for (const std::int64_t second : {1, 2, 100}) {
+    follower.poll({std::chrono::seconds(second), second * 1'000'000'000});
+  }
+  COMMLENS_CHECK(follower.view().ranks.size() <= state->view.ranks.size(), "no rank is made up");
+  return 0;
+}
