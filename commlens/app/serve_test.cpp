@@ -196,6 +196,65 @@ TEST_F(ServedJob, HasAPageThatRunsItsOwnScriptAlone) {
   EXPECT_FALSE(contains(http_answer(*port, "GET", "/"), mark));  // the next page has another
 }
 
+/// What a single look at it says; it has been stuck for longer than `hang_after`.
+void expect_stuck(WatchRequest request) {
+  request.is_single = true;
+  request.hang_after = std::chrono::milliseconds(100);
+  const Result<WatchResult> result = watch(request);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->has_alert);
+  EXPECT_EQ(result->view.name, "t");
+  EXPECT_EQ(result->view.state, LiveState::running);
+  EXPECT_EQ(result->view.totals.calls, 2);
+  EXPECT_EQ(result->view.totals.message, Bytes{2 * 1024});
+  ASSERT_EQ(result->view.alerts.size(), 1U);
+  EXPECT_EQ(result->view.alerts[0].culprits, std::vector<Rank>{Rank{1}});
+  EXPECT_EQ(result->view.ranks[0].state, LiveRankState::stuck);
+}
+
+TEST_F(ServedJob, IsFollowedByItsAddress) {
+  const std::optional<std::uint16_t> port = serve_it();
+  if (!port) {
+    GTEST_SKIP() << "libcommlens-live.so was not built";
+  }
+  wait_for_alert(*port);
+  WatchRequest request;
+  request.agents = {"http://127.0.0.1:" + std::to_string(*port)};
+  expect_stuck(request);
+  request.baseline = path();
+  const Result<WatchResult> compared = watch(request);
+  ASSERT_FALSE(compared);
+  EXPECT_TRUE(contains(compared.error().message, "states of nodes have no calls"))
+      << compared.error().message;
+}
+
+TEST_F(ServedJob, IsFollowedByTheStatesOfItsNodes) {
+  WatchRequest node;
+  node.directory = path();
+  node.publish = directory_.path("states");
+  node.is_single = true;
+  ASSERT_TRUE(watch(node));
+  WatchRequest all;
+  all.directory = directory_.path("states");
+  expect_stuck(all);
+  all.publish = directory_.path("elsewhere");
+  const Result<WatchResult> again = watch(all);
+  ASSERT_FALSE(again);
+  EXPECT_TRUE(contains(again.error().message, "--publish is for")) << again.error().message;
+}
+
+TEST(Watch, SaysWhyANodeCannotBeAsked) {
+  WatchRequest request;
+  request.agents = {"http://127.0.0.1:1/"};
+  request.is_single = true;
+  const Result<WatchResult> result = watch(request);
+  ASSERT_FALSE(result);
+  if (!contains(result.error().message, "libcommlens-live.so") &&
+      !contains(result.error().message, "libcurl")) {
+    EXPECT_EQ(result.error().message.rfind("http://127.0.0.1:1/: ", 0), 0U) << result.error().message;
+  }
+}
+
 TEST(Serve, IsProtectedWhereOthersReachIt) {
   ServeRequest request;
   request.listen.address = "0.0.0.0";

@@ -273,8 +273,8 @@ HangResult hang_of(const JobView& view) {
 
 Result<WatchResult> watch(const WatchRequest& request) {
   allow_open_files();
-  return comparisons_of(request).and_then([&](Comparisons comparisons) {
-    return FollowedJobSource::open(request).and_then([&](FollowedJobSource source) {
+  return FollowedJobSource::open(request).and_then([&](FollowedJobSource source) {
+    return comparisons_of(request).and_then([&](Comparisons comparisons) {
       Watching watching(request, std::move(source), std::move(comparisons));
       return request.is_single ? watch_once(request, watching) : watch_on(request, watching);
     });

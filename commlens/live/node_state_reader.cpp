@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -35,6 +36,13 @@ std::optional<Enum> named(std::string_view name, int end) {
     }
   }
   return std::nullopt;
+}
+
+bool is_in(const json& value, JsonFields::Range range) {
+  const bool is_number =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{INT64_MAX});
+  return is_number && value.get<std::int64_t>() >= range.first && value.get<std::int64_t>() <= range.second;
 }
 
 /// Reads one state.
@@ -85,28 +93,29 @@ class NodeReader {
   }
   /// A row of two numbers.
   std::pair<std::int64_t, std::int64_t> two(Object row, const std::string& where, JsonFields::Range second) {
-    const bool is_row =
-        row.is_array() && row.size() == 2 && row[0].is_number_integer() && row[1].is_number_integer();
-    const std::int64_t a = is_row ? row[0].get<std::int64_t>() : -1;
-    const std::int64_t b = is_row ? row[1].get<std::int64_t>() : -1;
-    if (a < 0 || a > INT32_MAX || b < second.first || b > second.second) {
+    if (!row.is_array() || row.size() != 2 || !is_in(row[0], k_rank) || !is_in(row[1], second)) {
       fields_.fail(where, "must be pairs of numbers in their range");
       return {0, second.first};
     }
-    return {a, b};
+    return {row[0].get<std::int64_t>(), row[1].get<std::int64_t>()};
   }
 
   std::vector<Rank> members_of(Object object, const std::string& where, const char* key) {
     std::vector<Rank> members;
     for (const json& run : fields_.array(object, where, key)) {
-      const auto [first, count] = two(run, where, {1, k_rank.second});
+      const bool is_run =
+          run.is_array() && run.size() == 3 &&
+          std::all_of(run.begin(), run.end(), [](const json& each) { return is_in(each, k_rank); });
+      const std::int64_t first = is_run ? run[0].get<std::int64_t>() : 0;
+      const std::int64_t count = is_run ? run[1].get<std::int64_t>() : 0;
+      const std::int64_t step = is_run ? run[2].get<std::int64_t>() : 0;
       members_ += static_cast<std::size_t>(count);
-      if (members_ > k_most_members || first > k_rank.second - count) {
-        fields_.fail(where, "has too many members");
+      if (count < 1 || step < 1 || members_ > k_most_members || (k_rank.second - first) / step < count - 1) {
+        fields_.fail(where, "has members that cannot be");
         return {};
       }
-      for (std::int64_t rank = first; rank < first + count; ++rank) {
-        members.push_back(Rank{rank});
+      for (std::int64_t at = 0; at < count; ++at) {
+        members.push_back(Rank{first + at * step});
       }
     }
     return members;

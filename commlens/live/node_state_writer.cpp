@@ -16,15 +16,16 @@ namespace {
 using nlohmann::ordered_json;
 using std::chrono::nanoseconds;
 
-/// Runs of consecutive ranks: [first, how many].
+/// Runs of ranks at equal distances: [first, how many, distance].
 ordered_json members_json(const std::vector<Rank>& members) {
   ordered_json runs = ordered_json::array();
   for (std::size_t at = 0; at < members.size();) {
+    const std::int64_t step = at + 1 < members.size() ? members[at + 1].value - members[at].value : 1;
     std::size_t end = at + 1;
-    while (end < members.size() && members[end].value == members[end - 1].value + 1) {
+    while (step > 0 && end < members.size() && members[end].value - members[end - 1].value == step) {
       ++end;
     }
-    runs.push_back({members[at].value, end - at});
+    runs.push_back({members[at].value, end - at, std::max<std::int64_t>(step, 1)});
     at = end;
   }
   return runs;

@@ -27,9 +27,15 @@ using std::chrono::nanoseconds;
 struct FollowedNode {
   NodeState state;
   nanoseconds came{};  // by the stopwatch here
+  /// Nothing more will come of its ranks; it may not say so, where its manifest has those of other nodes,
+  /// too.
   bool is_over() const {
     const LiveState now = state.view.state;
-    return now == LiveState::ended || now == LiveState::stopped || now == LiveState::removed;
+    const std::vector<RankProgress>& ranks = state.view.hang.job.ranks;
+    const bool have_ended =
+        !ranks.empty() && std::all_of(ranks.begin(), ranks.end(),
+                                      [](const RankProgress& rank) { return rank.state.has_ended; });
+    return have_ended || now == LiveState::ended || now == LiveState::stopped || now == LiveState::removed;
   }
   bool is_silent(nanoseconds now) const {
     const nanoseconds patience = std::max<nanoseconds>(NodesFollower::k_silent_intervals * state.interval,
@@ -148,26 +154,43 @@ std::vector<LiveOp> merged_ops(const std::vector<const FollowedNode*>& nodes, st
   return settled_ops(std::move(ops));
 }
 
-LiveState state_of_all(const std::vector<const FollowedNode*>& nodes, nanoseconds now) {
-  const auto all_are = [&](auto... states) {
-    return std::all_of(nodes.begin(), nodes.end(),
-                       [&](const FollowedNode* node) { return ((node->state.view.state == states) || ...); });
-  };
-  const auto is = [&](LiveState state) {
-    return std::any_of(nodes.begin(), nodes.end(), [&](const FollowedNode* node) {
+/// As FolderFollower has it of one folder, by all ranks that have files somewhere.
+LiveState state_of_job(const std::vector<const FollowedNode*>& nodes, const LiveHang& hang, nanoseconds now) {
+  const auto says = [&](LiveState state) {
+    return [&, state](const FollowedNode* node) {
       return node->state.view.state == state && !node->is_silent(now);
-    });
+    };
   };
-  if (all_are(LiveState::absent)) {
+  bool has_ranks = false;
+  bool have_ended = true;
+  bool are_over = true;  // ended, or their processes are gone
+  for (std::size_t row = 0; row < hang.job.ranks.size(); ++row) {
+    const RankState& rank = hang.job.ranks[row].state;
+    if (rank.is_recorded) {
+      has_ranks = true;
+      have_ended = have_ended && rank.has_ended;
+      are_over = are_over && (rank.has_ended || hang.processes[row] == ProcessState::gone);
+    }
+  }
+  if (std::all_of(nodes.begin(), nodes.end(), says(LiveState::removed))) {
+    return LiveState::removed;
+  }
+  if (!has_ranks) {
     return LiveState::absent;
   }
-  if (is(LiveState::running)) {
+  const auto is_over = [](const FollowedNode* node) { return node->is_over(); };
+  const bool is_over_everywhere = std::all_of(nodes.begin(), nodes.end(), is_over);
+  if (have_ended && is_over_everywhere) {
+    return LiveState::ended;
+  }
+  if (has_live_rank(hang.job, hang.processes)) {
     return LiveState::running;
   }
-  return all_are(LiveState::ended)                                           ? LiveState::ended
-         : all_are(LiveState::removed)                                       ? LiveState::removed
-         : all_are(LiveState::ended, LiveState::stopped, LiveState::removed) ? LiveState::stopped
-                                                                             : LiveState::unknown;
+  if (are_over || is_over_everywhere) {
+    return LiveState::stopped;
+  }
+  return std::any_of(nodes.begin(), nodes.end(), says(LiveState::running)) ? LiveState::running
+                                                                           : LiveState::unknown;
 }
 
 }  // namespace
@@ -283,6 +306,7 @@ void NodesFollower::State::build_job(const std::vector<const FollowedNode*>& all
     }
   }
   mark_halted(hang.job, hang.processes);
+  view.state = state_of_job(all, hang, time.steady);
   watch.look(hang, moved, time.steady, view.state);
 }
 
@@ -377,7 +401,6 @@ void NodesFollower::State::build(const PollTime& time) {
   if (all.empty()) {
     return;
   }
-  view.state = state_of_all(all, time.steady);
   build_job(all, time);
   watch.alert(view, time.unix_ns);
   for (const FollowedNode* const node : all) {

@@ -28,7 +28,8 @@ class NodeSource {
 /// Makes one view of a job out of what the followers of its nodes say, each of which sees the ranks of its
 /// node alone. Who waits for whom is found among all of them. Only numbers of calls are compared between
 /// nodes: how long nothing has moved is told by each node as an age, and grows by the stopwatch here from
-/// when its state came. A node whose next state does not come is not compared. Not thread-safe.
+/// when its state came. Of a node whose next state does not come nothing is known: its ranks are as ones
+/// without files. Not thread-safe.
 class NodesFollower {
  public:
   /// `name`: shown until a node says what its job is called.
