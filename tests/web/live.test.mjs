@@ -126,7 +126,7 @@ test("charts move with the job, and nothing is asked of another place", { skip }
   await until(async () => (await drawn(page, "rates")) !== before.rates, "another chart of rates");
   await until(async () => (await drawn(page, "ranks")) !== before.ranks, "another chart of ranks");
   assert.match(await page.locator("#subtitle").textContent(), /^running · 2 ranks · iteration \d+/);
-  assert.equal(await page.locator("main table").first().locator("tbody tr").count(), 2);
+  assert.equal(await page.locator('[aria-label="Ranks"] tbody tr').count(), 2);
   assert.deepEqual(said, []);
   assert.deepEqual(elsewhere, []);
   await close();

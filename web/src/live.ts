@@ -5,12 +5,16 @@ import { FigureView } from "./figure_view";
 import {
   type Alert,
   History,
+  manyRanks,
+  type NodeRow,
+  nodesOf,
   opName,
   type OpRow,
   type Prediction,
   type RankRow,
   rankTimes,
   type State,
+  worstFirst,
 } from "./live_state";
 import { type Connection, follow, type StreamEvent } from "./live_stream";
 import type { Figure } from "./report_data";
@@ -26,6 +30,7 @@ type Cells = (string | number | null)[];
 class LiveTable {
   private readonly body = element("tbody");
   private readonly more = element("p", { class: "note" });
+  private readonly block: HTMLElement;
 
   constructor(
     parent: HTMLElement,
@@ -43,10 +48,14 @@ class LiveTable {
       table,
     );
     this.more.hidden = true;
-    parent.append(element("div", { class: "block" }, element("h3", {}, title), box, this.more));
+    this.block = element("div", { class: "block" }, element("h3", {}, title), box, this.more);
+    this.block.hidden = true;
+    parent.append(this.block);
   }
 
+  /** Without rows there is no table. */
   show(rows: { cells: Cells; kind: string }[]): void {
+    this.block.hidden = rows.length === 0;
     const shown = rows.slice(0, mostRows).map(({ cells, kind }) => {
       const row = element("tr", kind === "" ? {} : { class: kind });
       for (const [at, cell] of cells.entries())
@@ -145,6 +154,15 @@ const rankCells = (row: RankRow): Cells => [
   row.late_share === null ? null : axisText(row.late_share, "share"),
 ];
 
+const nodeCells = (row: NodeRow): Cells => [
+  row.host,
+  [...row.states].map(([state, count]) => `${count} ${state.replaceAll("_", " ")}`).join(", "),
+  row.culprits.length === 0 ? null : row.culprits.join(", "),
+  row.ranks,
+  axisText(row.calls, ""),
+  rate(row.rate),
+];
+
 export class LivePage {
   private readonly history = new History();
   private readonly prediction = element("p", { class: "note prediction" });
@@ -152,6 +170,7 @@ export class LivePage {
   private readonly log = element("ol", { class: "log" });
   private readonly tokenPlace = element("form", { class: "token" });
   private readonly ops: LiveTable;
+  private readonly nodes: LiveTable;
   private readonly ranks: LiveTable;
   private readonly charts: { chart: LiveChart; figure: (state: State) => Figure }[] = [];
   private token = "";
@@ -164,6 +183,12 @@ export class LivePage {
     main.append(this.alerts, this.prediction, this.tokenPlace);
     const charts = element("section");
     main.append(charts);
+    this.nodes = new LiveTable(
+      main,
+      "Nodes",
+      ["node", "its ranks are", "culprits", "ranks", "calls", "message rate"],
+      3,
+    );
     this.ranks = new LiveTable(
       main,
       "Ranks",
@@ -255,13 +280,22 @@ export class LivePage {
       `${axisText(state.calls_all_ranks, "")} calls`,
       axisText(state.totals.message_bytes_all_ranks, "bytes"),
       ...(lost > 0 ? [`${axisText(lost, "")} calls lost`] : []),
+      ...(state.error === null ? [] : [state.error]),
     ].join(" · ");
     this.prediction.hidden = state.prediction === null;
     this.prediction.textContent = state.prediction === null ? "" : predictionText(state.prediction);
     this.alerts.hidden = state.alerts.length === 0;
     this.alerts.replaceChildren(...state.alerts.map((alert) => element("p", {}, alertText(alert))));
-    for (const { chart, figure } of this.charts) chart.show(figure(state));
     const culprits = new Set(state.alerts.flatMap(({ culprit_ranks }) => culprit_ranks));
+    const isMany = state.rank_rows.length > manyRanks;
+    if (isMany) state.rank_rows = worstFirst(state.rank_rows, culprits);
+    for (const { chart, figure } of this.charts) chart.show(figure(state));
+    this.nodes.show(
+      (isMany ? nodesOf(state.rank_rows, culprits) : []).map((row) => ({
+        cells: nodeCells(row),
+        kind: row.culprits.length > 0 || row.states.has("dead") ? "bad" : "",
+      })),
+    );
     this.ranks.show(
       state.rank_rows.map((row) => ({
         cells: rankCells(row),

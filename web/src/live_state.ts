@@ -55,6 +55,8 @@ export interface State {
   trace: string;
   job_id: string;
   job: string;
+  /** Why something cannot be read now, or which nodes are silent. */
+  error: string | null;
   generation: number;
   iteration: number | null;
   step_s: number | null;
@@ -179,6 +181,49 @@ export class History {
       rows: with_step.length,
     };
   }
+}
+
+/** With more ranks they are counted by node, too, and those that matter come first. */
+export const manyRanks = 512;
+
+const severities = ["stuck", "dead", "unknown", "waiting", "in_call", "computing", "finished", "absent"];
+
+/** Those that others wait for, then by what is worst, then by lateness. */
+export function worstFirst(rows: RankRow[], culprits: Set<number>): RankRow[] {
+  const order = (row: RankRow) => (culprits.has(row.rank) ? -1 : severities.indexOf(row.state));
+  return [...rows].sort((a, b) => order(a) - order(b) || (b.late_share ?? -1) - (a.late_share ?? -1));
+}
+
+export interface NodeRow {
+  host: string;
+  ranks: number;
+  states: Map<string, number>;
+  culprits: number[];
+  calls: number;
+  rate: number;
+}
+
+/** The nodes of a job: those with culprits first, then those whose ranks are worst. */
+export function nodesOf(rows: RankRow[], culprits: Set<number>): NodeRow[] {
+  const nodes = new Map<string, NodeRow>();
+  for (const row of worstFirst(rows, culprits)) {
+    const host = row.host ?? "?";
+    const node: NodeRow = nodes.get(host) ?? {
+      host,
+      ranks: 0,
+      states: new Map(),
+      culprits: [],
+      calls: 0,
+      rate: 0,
+    };
+    nodes.set(host, node);
+    node.ranks++;
+    node.states.set(row.state, (node.states.get(row.state) ?? 0) + 1);
+    if (culprits.has(row.rank)) node.culprits.push(row.rank);
+    node.calls += row.calls;
+    node.rate += row.message_bytes_per_s_per_rank ?? 0;
+  }
+  return [...nodes.values()];
 }
 
 const mostRanks = 64;

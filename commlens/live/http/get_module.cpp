@@ -11,7 +11,7 @@ namespace {
 
 constexpr long k_get_limit_ms = 5000;
 constexpr int k_get_look_ms = 100;
-constexpr long k_most_connections = 128;
+constexpr std::size_t k_at_once = 64;
 
 /// One question under way.
 struct Question {
@@ -64,43 +64,76 @@ GetOutcome outcome_of(Question& question, CURLcode result) {
   return {.body = std::move(question.body), .why = {}};
 }
 
-void get_all(const GetRequest& request, const std::function<bool()>& is_stopped,
-             const std::function<void(std::size_t row, GetOutcome&& outcome)>& sink) {
-  begin_curl();
-  const CurlHandles multi(curl_multi_init());
-  const std::string shown = "Authorization: Bearer " + request.token;
-  const CurlList headers(request.token.empty() ? nullptr : curl_slist_append(nullptr, shown.c_str()));
-  curl_multi_setopt(multi.get(), CURLMOPT_MAX_TOTAL_CONNECTIONS, k_most_connections);
-  std::vector<Question> questions(request.urls.size());
-  for (std::size_t row = 0; row < questions.size(); ++row) {
-    questions[row].handle.reset(curl_easy_init());
-    if (ask(questions[row], row, request.urls[row], headers.get())) {
-      curl_multi_add_handle(multi.get(), questions[row].handle.get());
-    } else {
-      sink(row, {.body = {}, .why = "libcurl takes no such address"});
+/// Asks all, so many at a time that none waits for its turn in its own time.
+class Round {
+ public:
+  using Sink = std::function<void(std::size_t row, GetOutcome&& outcome)>;
+  Round(const GetRequest& request, const Sink& sink)
+      : request_(request), sink_(sink), multi_(curl_multi_init()), questions_(request.urls.size()) {
+    if (!request.token.empty()) {
+      headers_.reset(curl_slist_append(nullptr, ("Authorization: Bearer " + request.token).c_str()));
     }
   }
-  int running = 1;
-  CURLMcode state = CURLM_OK;
-  while (running > 0 && state == CURLM_OK && !is_stopped()) {
-    state = curl_multi_perform(multi.get(), &running);
-    int left = 0;
-    while (const CURLMsg* const message = curl_multi_info_read(multi.get(), &left)) {
-      if (message->msg == CURLMSG_DONE) {
-        char* row = nullptr;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &row);
-        Question& question = questions[reinterpret_cast<std::size_t>(row)];
-        sink(reinterpret_cast<std::size_t>(row), outcome_of(question, message->data.result));
+  ~Round() {
+    for (const Question& question : questions_) {
+      curl_multi_remove_handle(multi_.get(), question.handle.get());
+    }
+  }
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
+
+  void run(const std::function<bool()>& is_stopped) {
+    CURLMcode state = CURLM_OK;
+    start_more();
+    while (under_way_ > 0 && state == CURLM_OK && !is_stopped()) {
+      int running = 0;
+      state = curl_multi_perform(multi_.get(), &running);
+      take_answers();
+      start_more();
+      if (running > 0 && state == CURLM_OK) {
+        state = curl_multi_poll(multi_.get(), nullptr, 0, k_get_look_ms, nullptr);
       }
     }
-    if (running > 0 && state == CURLM_OK) {
-      state = curl_multi_poll(multi.get(), nullptr, 0, k_get_look_ms, nullptr);
+  }
+
+ private:
+  void start_more() {
+    while (next_ < questions_.size() && under_way_ < k_at_once) {
+      const std::size_t row = next_++;
+      Question& question = questions_[row];
+      question.handle.reset(curl_easy_init());
+      if (ask(question, row, request_.urls[row], headers_.get())) {
+        curl_multi_add_handle(multi_.get(), question.handle.get());
+        ++under_way_;
+      } else {
+        sink_(row, {.body = {}, .why = "libcurl takes no such address"});
+      }
     }
   }
-  for (const Question& question : questions) {
-    curl_multi_remove_handle(multi.get(), question.handle.get());
+  void take_answers() {
+    int left = 0;
+    while (const CURLMsg* const message = curl_multi_info_read(multi_.get(), &left)) {
+      if (message->msg == CURLMSG_DONE) {
+        const CURLcode result = message->data.result;
+        char* private_row = nullptr;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private_row);
+        const auto row = reinterpret_cast<std::size_t>(private_row);
+        sink_(row, outcome_of(questions_[row], result));
+        curl_multi_remove_handle(multi_.get(), questions_[row].handle.get());
+        questions_[row].handle.reset();
+        --under_way_;
+      }
+    }
   }
-}
+
+  const GetRequest& request_;
+  const Sink& sink_;
+  CurlHandles multi_;
+  CurlList headers_;
+  std::vector<Question> questions_;
+  std::size_t next_ = 0;
+  std::size_t under_way_ = 0;
+};
 
 }  // namespace
 }  // namespace commlens
@@ -108,5 +141,6 @@ void get_all(const GetRequest& request, const std::function<bool()>& is_stopped,
 extern "C" __attribute__((visibility("default"))) void commlens_http_get(
     const commlens::GetRequest& request, const std::function<bool()>& is_stopped,
     const std::function<void(std::size_t row, commlens::GetOutcome&& outcome)>& sink) {
-  commlens::get_all(request, is_stopped, sink);
+  commlens::begin_curl();
+  commlens::Round(request, sink).run(is_stopped);
 }
