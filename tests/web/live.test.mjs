@@ -58,6 +58,8 @@ const ended = (child) =>
     if (child.exitCode !== null) resolve();
     else child.on("exit", resolve);
     child.kill("SIGTERM");
+    // Open MPI's mpirun now and then ends its ranks, and not itself.
+    setTimeout(() => child.kill("SIGKILL"), 20_000).unref();
   });
 
 /** The page, what it says on the console, and every request that leaves its origin. */
