@@ -2,10 +2,12 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "commlens/live/http/agents.hpp"
+#include "commlens/live/http/secret_file.hpp"
 #include "commlens/live/spool.hpp"
 #include "commlens/trace/rank_process.hpp"
 
@@ -22,6 +24,14 @@ std::string needs_folder(const WatchRequest& request) {
   return request.publish.empty() ? "" : "--publish is for the one who follows the folder of a node";
 }
 
+/// Whom to ask instead of reading files, if anybody.
+Result<std::vector<std::string>> agents_at(const JobPlace& job) {
+  if (!job.agents_file.empty()) {
+    return read_agents(job.agents_file);
+  }
+  return is_url(job.place) ? std::vector<std::string>{job.place} : std::vector<std::string>();
+}
+
 FollowOptions options_of(const WatchRequest& request) {
   constexpr std::chrono::milliseconds second_look(1000);
   FollowOptions options;
@@ -36,6 +46,28 @@ FollowOptions options_of(const WatchRequest& request) {
 }
 
 }  // namespace
+
+Result<WatchRequest> followed_at(const JobPlace& job) {
+  if (job.place.empty() == job.agents_file.empty()) {
+    return failure("say what to follow: DIR, or --agents FILE");
+  }
+  WatchRequest request;
+  request.publish = job.publish;
+  return agents_at(job).and_then([&](std::vector<std::string> agents) -> Result<WatchRequest> {
+    request.directory = agents.empty() ? job.place : "";
+    request.agents = std::move(agents);
+    if (job.token_file.empty()) {
+      return std::move(request);
+    }
+    if (request.agents.empty()) {
+      return failure("--agents-token-file is for agents; name a URL, or --agents FILE");
+    }
+    return read_secret_file(job.token_file, "a token").map([&](std::string token) {
+      request.agents_token = std::move(token);
+      return std::move(request);
+    });
+  });
+}
 
 Result<FollowedJobSource> FollowedJobSource::open(const WatchRequest& request) {
   const FollowOptions options = options_of(request);

@@ -11,6 +11,18 @@
 
 namespace commlens {
 
+/// Where a job is, as it is said on a command line.
+struct JobPlace {
+  std::string place;        // a directory, or a URL
+  std::string agents_file;  // or a file of URLs
+  std::string token_file;   // of these
+  std::string publish;
+};
+
+/// A request to follow it. Fails without a place and with two of them, for files that cannot be read, and for
+/// a token without a URL.
+Result<WatchRequest> followed_at(const JobPlace& job);
+
 /// What a watch follows: the folder of a recording, or the states of a job's nodes, where its directory holds
 /// such states instead.
 class FollowedJobSource {

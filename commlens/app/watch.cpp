@@ -180,8 +180,8 @@ Result<WatchResult> watch_once(const WatchRequest& request, Watching& watching) 
   }
   const JobView& view = watching.view();
   if (view.generation == 0) {
-    return failure(view.error.empty() ? fmt::format("{}: no commlens trace there", request.directory)
-                                      : view.error);
+    const std::string& place = request.agents.empty() ? request.directory : request.agents.front();
+    return failure(view.error.empty() ? fmt::format("{}: no commlens trace there", place) : view.error);
   }
   const bool seems_stuck = view.hang.finding.verdict != HangVerdict::none && !view.hang.is_confirmed;
   if (seems_stuck && !is_over(view.state)) {

@@ -60,7 +60,9 @@ class Follower {
   std::string news_of(const JobView& view) {
     std::string text;
     if (is_first_ && view.generation == 0) {
-      text = fmt::format("waits for a recording in {}\n", shown_foreign(flags_.following.directory));
+      const FollowFlags& place = flags_.following;
+      text = fmt::format("waits for a recording in {}\n",
+                         shown_foreign(place.directory.empty() ? place.agents_file : place.directory));
     }
     if (!view.error.empty() && view.error != error_) {
       text += fmt::format("cannot be read now: {}\n", printable(view.error));

@@ -2,11 +2,9 @@
 
 #include <chrono>
 #include <utility>
-#include <vector>
 
+#include "commlens/app/followed_job.hpp"
 #include "commlens/cli/duration_flag.hpp"
-#include "commlens/live/http/agents.hpp"
-#include "commlens/live/http/secret_file.hpp"
 
 namespace commlens {
 namespace {
@@ -23,36 +21,6 @@ Result<std::optional<ExpectedJob>> expected_of(const FollowFlags& flags) {
         }
         return std::optional<ExpectedJob>();
       });
-}
-
-/// Whom to ask instead of reading files, if anybody.
-Result<std::vector<std::string>> agents_of(const FollowFlags& flags) {
-  if (flags.directory.empty() == flags.agents_file.empty()) {
-    return failure("say what to follow: DIR, or --agents FILE");
-  }
-  if (!flags.agents_file.empty()) {
-    return read_agents(flags.agents_file);
-  }
-  return is_url(flags.directory) ? std::vector<std::string>{flags.directory} : std::vector<std::string>();
-}
-
-/// Fills where the job is followed.
-Result<WatchRequest> with_place(WatchRequest request, const FollowFlags& flags) {
-  request.publish = flags.publish;
-  return agents_of(flags).and_then([&](std::vector<std::string> agents) -> Result<WatchRequest> {
-    request.directory = agents.empty() ? flags.directory : "";
-    request.agents = std::move(agents);
-    if (flags.agents_token_file.empty()) {
-      return std::move(request);
-    }
-    if (request.agents.empty()) {
-      return failure("--agents-token-file is for agents; name a URL, or --agents FILE");
-    }
-    return read_secret_file(flags.agents_token_file, "a token").map([&](std::string token) {
-      request.agents_token = std::move(token);
-      return std::move(request);
-    });
-  });
 }
 
 }  // namespace
@@ -106,7 +74,10 @@ void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& mo
 
 Result<WatchRequest> watch_request_of(const FollowFlags& flags) {
   WatchRequest request;
-  return with_place({}, flags)
+  return followed_at({.place = flags.directory,
+                      .agents_file = flags.agents_file,
+                      .token_file = flags.agents_token_file,
+                      .publish = flags.publish})
       .and_then([&](WatchRequest placed) {
         request = std::move(placed);
         request.until_end = flags.until_end;
