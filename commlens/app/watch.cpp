@@ -117,7 +117,7 @@ class Watching {
       : request_(request),
         follower_(request.directory, options_of(request)),
         comparisons_(std::move(comparisons)),
-        command_(request.on_alert) {}
+        command_(request.on_alert, request.events) {}
 
   Result<void> poll() {
     const PollTime time = PollTime::now();

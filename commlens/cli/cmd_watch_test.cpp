@@ -244,6 +244,14 @@ TEST_F(CommandWatch, RefusesAtOnceAPredictionThatNoJobCanFit) {
   }
 }
 
+TEST_F(CommandWatch, SaysThatTheCommandForAlertsFailed) {
+  start(true);
+  const Outcome outcome = run_with({"watch", path(), "--once", "--hang-after", "0", "--on-alert", "exit 7"});
+  EXPECT_EQ(outcome.code, ExitCode::differs);
+  EXPECT_NE(outcome.err.find("the command for alerts failed: its exit status is 7\n"), std::string::npos)
+      << outcome.err;
+}
+
 /// A view of ranks for the order of their table.
 JobView view_of_ranks() {
   JobView view;
