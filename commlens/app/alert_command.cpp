@@ -1,11 +1,11 @@
 #include "commlens/app/alert_command.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
+#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -27,12 +27,27 @@ int file_with(const std::string& text) {
   return file;
 }
 
+void end_group(pid_t leader, bool has_leader_ended) {
+  kill(-leader, SIGKILL);
+  if (!has_leader_ended) {
+    waitpid(leader, nullptr, 0);
+  }
+}
+
+/// How a process failed; empty: it did not.
+std::string failure_of(int status) {
+  if (WIFSIGNALED(status)) {
+    return fmt::format("it was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  }
+  const int code = WEXITSTATUS(status);
+  return code == 0 ? "" : fmt::format("its exit status is {}", code);
+}
+
 }  // namespace
 
 AlertCommand::~AlertCommand() {
   for (const Running& running : running_) {
-    kill(-running.process, SIGKILL);
-    waitpid(running.process, nullptr, 0);
+    end_group(running.process, running.is_group_alone);
   }
 }
 
@@ -67,17 +82,36 @@ std::string AlertCommand::start(const std::string& alert) {
   return "";
 }
 
-void AlertCommand::look() {
-  const auto now = std::chrono::steady_clock::now();
-  const auto is_over = [&](const Running& running) {
-    if (now >= running.until) {
-      kill(-running.process, SIGKILL);
-      waitpid(running.process, nullptr, 0);
-      return true;
+void AlertCommand::look(std::chrono::steady_clock::time_point now) {
+  std::vector<Running> still;
+  for (Running& running : running_) {
+    if (!is_over(running, now)) {
+      still.push_back(running);
     }
-    return waitpid(running.process, nullptr, WNOHANG) != 0;
-  };
-  running_.erase(std::remove_if(running_.begin(), running_.end(), is_over), running_.end());
+  }
+  running_ = std::move(still);
+}
+
+bool AlertCommand::is_over(Running& running, std::chrono::steady_clock::time_point now) const {
+  int status = 0;
+  if (!running.is_group_alone && waitpid(running.process, &status, WNOHANG) != 0) {
+    running.is_group_alone = true;
+    if (const std::string why = failure_of(status); !why.empty()) {
+      warnings_.warn(fmt::format("the command for alerts failed: {}", why));
+    }
+  }
+  // The number of a group is given to no other process while one of its processes is there.
+  if (running.is_group_alone && kill(-running.process, 0) != 0) {
+    return true;
+  }
+  if (now < running.until) {
+    return false;
+  }
+  end_group(running.process, running.is_group_alone);
+  warnings_.warn(fmt::format("the command for alerts was ended: {} ran for more than {} s",
+                             running.is_group_alone ? "what it left in the background" : "it",
+                             k_limit.count()));
+  return true;
 }
 
 }  // namespace commlens

@@ -108,6 +108,22 @@ TEST_F(ComparedTimes, OfAnOpThatIsSlowerFireUntilItIsNot) {
   EXPECT_EQ(view_.alerts_fired, 1);
 }
 
+TEST_F(ComparedTimes, OfAnIterationThatLacksSomeAreLeftOut) {
+  watch_ = BaselineWatch::open(earlier_path_, {});
+  ASSERT_TRUE(watch_) << watch_.error().message;
+  job_.make(next_++);
+  test_support::lose_time(path_, 1, 1);  // of its all_gather
+  job_.make(next_++);
+  look(next_);
+  EXPECT_EQ(view_.baseline->error, "an iteration has calls without times");
+  go_on(12, 1.3);  // with the one before twelve are whole
+  EXPECT_EQ(view_.baseline->tests, 0);
+  go_on(1, 1.3);
+  EXPECT_EQ(view_.baseline->tests, 1);
+  EXPECT_EQ(view_.baseline->error, "");
+  EXPECT_EQ(view_.alerts.size(), 1U);
+}
+
 /// A rare op is no other job: the earlier recording has one, and these iterations have none.
 TEST_F(ComparedTimes, OfOpsThatBothHaveAreCompared) {
   const std::string rare = (scratch_ / "rare").string();

@@ -136,7 +136,12 @@ Json shift_json(const LaunchShift& shift) {
 Json ops_json(const BenchComparison& comparison) {
   Json json = Json::object();
   for (const BenchOpCheck& op : comparison.ops) {
-    json[op.op] = shift_json(op.shift);
+    json[op.op] = {{"row_count", op.rows},
+                   {"ratio", op.ratio},
+                   {"relative_ratio", op.shift.ratio},
+                   {"p", op.shift.p},
+                   {"p_adjusted", op.shift.p_adjusted},
+                   {"slower", op.shift.is_slower}};
   }
   return json;
 }

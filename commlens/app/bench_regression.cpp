@@ -197,6 +197,16 @@ std::vector<LaunchTimes> launch_times(const BenchRun& run, const std::vector<Ben
   return launches;
 }
 
+double median_ratio(const std::vector<BenchCheck>& checks, const std::string& op) {
+  std::vector<double> ratios;
+  for (const BenchCheck& check : checks) {
+    if (check.key.op == op) {
+      ratios.push_back(check.ratio());
+    }
+  }
+  return bench::quantile(ratios, 0.5);
+}
+
 /// Rows by the other rows of their launches.
 void relate_rows(BenchComparison& comparison, const BenchRun& before, const BenchRun& now) {
   std::vector<BenchKey> keys;
@@ -210,7 +220,7 @@ void relate_rows(BenchComparison& comparison, const BenchRun& before, const Benc
   std::size_t place = 0;
   for (const auto& [op, rows] : of_ops) {
     if (const std::optional<LaunchShift>& shift = shifts.families[place++]) {
-      comparison.ops.push_back({op, std::ssize(rows), *shift});
+      comparison.ops.push_back({op, std::ssize(rows), median_ratio(comparison.rows, op), *shift});
     }
   }
   for (std::size_t row = 0; row < keys.size(); ++row) {

@@ -27,6 +27,7 @@ struct BenchCheck {
 struct BenchOpCheck {
   std::string op;
   std::int64_t rows = 0;
+  double ratio = 0;  // the median of those of its rows
   LaunchShift shift;
 };
 

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "commlens/app/job_source.hpp"
-#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/report/comparison_report.hpp"
 
 namespace commlens {
@@ -15,10 +14,9 @@ namespace {
 using Found = decltype(CompareResult::found);
 
 CompareOptions options_of(const CompareRequest& request) {
-  CompareOptions options;
+  CompareOptions options = options_by_rules();
   options.iterations = request.iterations;
   options.order_counts = request.order;
-  options.rules = &rule_book();
   options.ignored = request.ignored;
   return options;
 }

@@ -15,10 +15,6 @@
 namespace commlens {
 namespace {
 
-bool leaves_world_open(const Job& job, const Overrides& overrides) {
-  return !overrides.gives_world() && job.layout.dp == 0 && job.layout.ranks == 0;
-}
-
 bool has_calls(const Trace& trace) {
   return std::any_of(trace.streams.begin(), trace.streams.end(),
                      [](const RankStream& stream) { return !stream.events.empty(); });
@@ -114,6 +110,16 @@ Result<std::int64_t> best_fitting_dp(Side& side, const Side& log, Overrides over
 }
 
 }  // namespace
+
+bool leaves_world_open(const Job& job, const Overrides& overrides) {
+  return !overrides.gives_world() && job.layout.dp == 0 && job.layout.ranks == 0;
+}
+
+CompareOptions options_by_rules() {
+  CompareOptions options;
+  options.rules = &rule_book();
+  return options;
+}
 
 const Job& Side::config() const {
   COMMLENS_CHECK(job.has_value(), "callers ask is_config() first");

@@ -32,6 +32,9 @@ struct Side {
   std::string description() const;
 };
 
+/// Compares by what the rules of all frameworks mean.
+CompareOptions options_by_rules();
+
 /// Reads a trace or a configuration (files_of()); `framework` is for the latter.
 Result<Side> read_side(const Events& events, const std::string& argument, const std::string& framework);
 
@@ -48,6 +51,9 @@ Result<void> check_has_ranks(const std::vector<const Side*>& sides, const std::o
 
 /// Leaves the calls of one rank on a side, which is read or predicted. Fails if it has none.
 Result<void> keep_rank_of(Side& side, Rank rank);
+
+/// Whether nothing says how many ranks a job has.
+bool leaves_world_open(const Job& job, const Overrides& overrides);
 
 /// The overrides for a configuration that is compared with `other`: the default number of ranks is that of
 /// the trace.

@@ -11,6 +11,7 @@
 #include "commlens/app/json_result.hpp"
 #include "commlens/app/live_page.hpp"
 #include "commlens/app/version.hpp"
+#include "commlens/live/http/http_policy.hpp"
 #include "commlens/live/node_state.hpp"
 #include "commlens/trace/rank_process.hpp"
 
@@ -33,12 +34,6 @@ HttpReply reply_of(const char* type, SharedText body) {
   HttpReply reply;
   reply.type = type;
   reply.body = std::move(body);
-  return reply;
-}
-
-HttpReply refusal(int status, const char* text) {
-  HttpReply reply = reply_of(k_plain, shared(text));
-  reply.status = status;
   return reply;
 }
 

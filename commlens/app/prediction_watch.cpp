@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,16 +14,9 @@
 #include "commlens/base/sums.hpp"
 #include "commlens/base/table.hpp"
 #include "commlens/comm/volume.hpp"
-#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 namespace {
-
-CompareOptions options_by_rules() {
-  CompareOptions options;
-  options.rules = &rule_book();
-  return options;
-}
 
 Bytes bytes_of(const std::optional<CommOp>& op, std::int64_t calls) {
   return op ? saturating_product(message_bytes(*op), calls) : Bytes{};
@@ -136,8 +131,24 @@ std::int64_t calls_in(const Trace& trace) {
   return calls;
 }
 
-bool is_over(const JobView& view) {
-  return view.state == LiveState::ended || view.state == LiveState::stopped;
+/// Whether `job` can be planned, as far as that can be said before the number of ranks is known: where that
+/// is left open, it fails if no number of data ranks changes why.
+Result<void> check_plan(const Job& job, const Overrides& overrides) {
+  Overrides closed = overrides;
+  if (leaves_world_open(job, overrides)) {
+    constexpr std::int64_t tried[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 840};
+    Planner planner({}, false);
+    std::set<std::string> why;
+    for (const std::int64_t dp : tried) {
+      closed.dp = dp;
+      const Result<Plan> plan = planner.plan(job, closed, Rank{0});
+      if (plan || (why.insert(plan.error().message).second && why.size() > 1)) {
+        return {};
+      }
+    }
+    closed.dp = tried[0];
+  }
+  return Planner({}).plan(job, closed, Rank{0}).map([](const Plan&) {});
 }
 
 }  // namespace
@@ -155,6 +166,10 @@ Result<PredictionWatch> PredictionWatch::open(const ExpectedJob& expected, const
               fmt::format("--predict {}: the paper's equations give volumes, and no calls; name a framework "
                           "with --framework",
                           expected.config));
+        }
+        const Result<void> checked = check_plan(side.config(), expected.overrides);
+        if (!checked) {
+          return failure(fmt::format("--predict {}: {}", side.argument, checked.error().message));
         }
         return PredictionWatch(std::move(side), expected.overrides, events);
       });
@@ -299,7 +314,7 @@ void PredictionWatch::look(JobView& view, const FolderFollower& follower, const 
     forget(view);
   }
   const bool is_there = view.state != LiveState::removed && view.state != LiveState::absent;
-  const bool is_last = is_single || is_over(view);
+  const bool is_last = is_single || is_at_end(view.state);
   const bool is_due =
       !compared_at_ || !difference_.empty() || time.steady - *compared_at_ >= k_rest || is_last;
   if (is_due && is_there && !view.ranks.empty()) {

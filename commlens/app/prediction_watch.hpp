@@ -28,7 +28,7 @@ struct ExpectedJob {
 /// repeated_iteration() is one that stands for several.
 class PredictionWatch {
  public:
-  /// Fails where `expected` is no configuration.
+  /// Fails where `expected` is no configuration, or one that no job can have, whatever its number of ranks.
   static Result<PredictionWatch> open(const ExpectedJob& expected, const Events& events);
 
   /// After a poll of `follower`, whose view is `view`: says there how the job and the prediction compare.

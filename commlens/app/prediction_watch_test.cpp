@@ -2,6 +2,8 @@
 #include "commlens/app/prediction_watch.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -45,13 +47,15 @@ class PredictedJob : public test_support::FollowerTest {
       make_of(rank, iteration, extra_elements);
     }
   }
-  void make_of(std::int64_t of, Iteration iteration, std::int64_t extra_elements = 0) {
+  /// … by one rank, but for the `left_out` first ones.
+  void make_of(std::int64_t of, Iteration iteration, std::int64_t extra_elements = 0,
+               std::int64_t left_out = 0) {
     Recorder& recorder = ranks_.rank(of);
     if (marks_) {
       recorder.set_iteration(iteration);
     }
     for (const CommEvent& event : said_.stream_of(Rank{of})->events) {
-      if (event.iteration == std::min(iteration, steady_)) {
+      if (event.iteration == std::min(iteration, steady_) && left_out-- <= 0) {
         recorder.finish(recorder.begin(call_of(of, event.op)));
       }
     }
@@ -213,6 +217,66 @@ TEST_F(PredictedJob, ThatMarksNoIterationsFires) {
   EXPECT_NE(view_.alerts[0].text.find("an iteration is not what 19M says: "), std::string::npos);
 }
 
+/// Another program, which repeats as many calls, none of which is in the configuration.
+TEST_F(PredictedJob, ThatIsAnotherProgramWithoutMarksFires) {
+  marks_ = false;
+  const std::int64_t calls = calls_said() / 2;
+  for (std::int64_t call = 0; call < 4 * calls; ++call) {
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      Recorder& recorder = ranks_.rank(rank);
+      const Elements elements{1'000'000 + call % calls};
+      recorder.finish(
+          recorder.begin({.kind = CommKind::all_to_all,
+                          .dtype = DType::fp64,
+                          .group = recorder.group({Rank{0}, Rank{1}}, Axis::unknown, CommunicatorId{9}),
+                          .input = elements,
+                          .output = elements,
+                          .tag = {}}));
+    }
+  }
+  look(0);
+  EXPECT_EQ(view_.prediction->error, "");
+  EXPECT_EQ(view_.prediction->iterations, 1);
+  EXPECT_EQ(view_.prediction->exact, 0);
+  EXPECT_EQ(view_.prediction->missing, calls_said());
+  EXPECT_EQ(view_.prediction->extra, calls_said());
+  ASSERT_EQ(view_.alerts.size(), 1U);
+  EXPECT_EQ(view_.alerts[0].kind, "volume");
+}
+
+/// Rank 0 made calls of iteration 7 that its recorder could not write: nobody knows whether they were as
+/// said.
+TEST_F(PredictedJob, IsNotComparedWhereTheRecorderDroppedCalls) {
+  make(5);
+  make(6);
+  EXPECT_EQ(look(0).prediction->iteration, 5);
+  make_of(0, 7, 0, 1);
+  make_of(1, 7);
+  test_support::drop_calls(path_, 0, 1);
+  make(8);
+  look(11);
+  for (Iteration iteration = 9; iteration <= 11; ++iteration) {
+    EXPECT_EQ(view_.prediction->iterations, 1);
+    make(iteration);
+    look(10 + iteration);
+  }
+  EXPECT_EQ(view_.prediction->iteration, 10);  // 9 was the first one to be read after that
+  EXPECT_EQ(view_.prediction->iterations, 2);
+  EXPECT_EQ(view_.prediction->missing, 0);
+  EXPECT_TRUE(view_.alerts.empty());
+}
+
+TEST_F(PredictedJob, NeedsNoTimesOfCalls) {
+  make(5);
+  for (std::int64_t call = 0; call < calls_said() / 2; ++call) {
+    test_support::lose_time(path_, 0, static_cast<std::size_t>(call));
+  }
+  make(6);
+  EXPECT_EQ(look(0).prediction->iteration, 5);
+  EXPECT_EQ(view_.prediction->exact, calls_said());
+  EXPECT_EQ(view_.prediction->missing + view_.prediction->extra + view_.prediction->size, 0);
+}
+
 /// Layers repeat before the first iteration is over.
 TEST_F(PredictedJob, IsNotComparedByARepetitionWithinAnIteration) {
   marks_ = false;
@@ -286,6 +350,42 @@ TEST(PredictionWatch, TakesAConfiguration) {
   paper.framework = "paper";
   EXPECT_FALSE(PredictionWatch::open(paper, {}));
   EXPECT_FALSE(PredictionWatch::open({.config = "/nowhere", .framework = {}, .overrides = {}}, {}));
+}
+
+/// Of layouts, what can be said before the job runs.
+std::string opening_error(const std::function<void(Overrides&)>& change) {
+  ExpectedJob expected = said_job();
+  expected.overrides.dp.reset();
+  change(expected.overrides);
+  const Result<PredictionWatch> opened = PredictionWatch::open(expected, {});
+  return opened ? "" : opened.error().message;
+}
+
+TEST(PredictionWatch, RefusesAtOnceWhatNoNumberOfRanksMakesPossible) {
+  EXPECT_EQ(opening_error([](Overrides&) {}), "");
+  EXPECT_EQ(opening_error([](Overrides& overrides) { overrides.tp = 2; }), "");
+  const std::string heads = opening_error([](Overrides& overrides) { overrides.tp = 3; });
+  EXPECT_EQ(heads.find("--predict 19M: "), 0U) << heads;
+  EXPECT_NE(heads.find("heads"), std::string::npos) << heads;
+  EXPECT_NE(opening_error([](Overrides& overrides) { overrides.pp = 5; }), "");  // of one layer
+  const std::string world = opening_error([](Overrides& overrides) {
+    overrides.tp = 2;
+    overrides.ranks = 7;
+  });
+  EXPECT_EQ(world.find("--predict 19M: "), 0U) << world;
+  EXPECT_NE(world.find('7'), std::string::npos) << world;
+}
+
+/// ZeRO++ needs a multiple of three data ranks here: a job may have as many.
+TEST(PredictionWatch, LeavesToTheJobWhatItsNumberOfRanksDecides) {
+  ExpectedJob expected = said_job();
+  expected.framework = "deepspeed";
+  expected.overrides.zero = 3;
+  expected.overrides.hpz = 3;
+  EXPECT_FALSE(PredictionWatch::open(expected, {}));  // of two data ranks
+  expected.overrides.dp.reset();
+  const Result<PredictionWatch> opened = PredictionWatch::open(expected, {});
+  EXPECT_TRUE(opened) << opened.error().message;
 }
 
 }  // namespace

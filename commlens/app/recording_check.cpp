@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "commlens/frameworks/frameworks.hpp"
 
 namespace commlens {
 namespace {
@@ -41,9 +40,8 @@ RecordingCheck check_recording(const Plan& plan, const Trace& recorded, std::int
   if (check.calls == 0) {
     return check;
   }
-  CompareOptions options;
+  CompareOptions options = options_by_rules();
   options.iterations = {0, INT32_MAX};
-  options.rules = &rule_book();
   Result<Comparison> comparison = compare(predicted, recorded, options);
   if (!comparison) {
     return check;  // no common call, so none is equal

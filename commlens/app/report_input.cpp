@@ -11,7 +11,6 @@
 #include "commlens/app/named_axes.hpp"
 #include "commlens/app/report_facts.hpp"
 #include "commlens/app/result_files.hpp"
-#include "commlens/frameworks/frameworks.hpp"
 #include "commlens/frameworks/paper/equations.hpp"
 #include "commlens/report/verdict.hpp"
 
@@ -207,9 +206,8 @@ Result<PairOutcome> compared_pair(std::vector<Side>& sides, const ReportRequest&
                                   const std::optional<IterationRange>& range, Planner& planner) {
   Side& a = sides[0];
   Side& b = sides[1];
-  CompareOptions options;
+  CompareOptions options = options_by_rules();
   options.iterations = range;
-  options.rules = &rule_book();
   if (a.is_log() != b.is_log()) {
     return compared_with_log(sides, request, options, planner);
   }

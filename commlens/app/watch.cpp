@@ -18,9 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-bool is_over(LiveState state) {
-  return state == LiveState::ended || state == LiveState::stopped || state == LiveState::removed;
-}
+bool is_gone(LiveState state) { return is_at_end(state) || state == LiveState::removed; }
 
 bool holds(const JobView& view, const LiveAlert& alert) {
   return std::any_of(view.alerts.begin(), view.alerts.end(),
@@ -62,7 +60,7 @@ class EventWatch {
         add(WatchEventKind::alert).alert = alert;
       }
     }
-    if (is_over(view.state) && !is_over(state_) && view.generation > 0) {
+    if (is_gone(view.state) && !is_gone(state_) && view.generation > 0) {
       add(view.state == LiveState::removed ? WatchEventKind::removed : WatchEventKind::ended);
     }
     state_ = view.state;
@@ -108,7 +106,7 @@ class Watching {
         source_(std::move(source)),
         comparisons_(std::move(comparisons)),
         publisher_(request.publish, request.events),
-        command_(request.on_alert) {}
+        command_(request.on_alert, request.events) {}
 
   Result<void> poll() {
     const PollTime time = PollTime::now();
@@ -184,7 +182,7 @@ Result<WatchResult> watch_once(const WatchRequest& request, Watching& watching) 
     return failure(view.error.empty() ? fmt::format("{}: no commlens trace there", place) : view.error);
   }
   const bool seems_stuck = view.hang.finding.verdict != HangVerdict::none && !view.hang.is_confirmed;
-  if (seems_stuck && !is_over(view.state)) {
+  if (seems_stuck && !is_gone(view.state)) {
     static_cast<void>(watching.rest_for(request.hang_after.value_or(k_second_look)));
     if (const Result<void> polled = watching.poll(); !polled) {
       return tl::unexpected(polled.error());
@@ -218,7 +216,7 @@ Result<WatchResult> watch_on(const WatchRequest& request, Watching& watching) {
       return tl::unexpected(polled.error());
     }
     const bool has_ended =
-        request.until_end && is_over(watching.view().state) && watching.view().generation > 0;
+        request.until_end && is_gone(watching.view().state) && watching.view().generation > 0;
     goes_on = !has_ended && watching.rest_for(request.interval);
   }
   watching.settle();

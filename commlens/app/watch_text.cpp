@@ -181,6 +181,9 @@ std::string alert_text(const JobView& view, const LiveAlert& alert) {
   }
   std::string text = headline(hang_of(view));
   text.pop_back();
+  if (view.hang.is_confirmed && view.hang.finding.may_compute) {
+    text += ", unless one with requests alone computes";
+  }
   return view.hang.still_for.count() == 0
              ? text
              : fmt::format("{}; nothing of this moved for {}", text, to_text(view.hang.still_for));

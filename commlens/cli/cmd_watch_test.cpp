@@ -233,6 +233,25 @@ TEST_F(CommandWatch, RefusesWhatCannotBeFollowed) {
   EXPECT_EQ(run_with({"watch", path(), "--once", "--sort", "size"}).code, ExitCode::bad_input);
 }
 
+// Before there is a job, which these would wait for.
+TEST_F(CommandWatch, RefusesAtOnceAPredictionThatNoJobCanFit) {
+  for (const char* const verb : {"watch", "serve"}) {
+    const Outcome outcome =
+        run_with({verb, path(), "--predict", "19M", "--framework", "commlens", "--heads", "8", "--tp", "3"});
+    EXPECT_EQ(outcome.code, ExitCode::bad_input) << verb;
+    EXPECT_NE(outcome.err.find("--predict 19M: "), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("heads"), std::string::npos) << outcome.err;
+  }
+}
+
+TEST_F(CommandWatch, SaysThatTheCommandForAlertsFailed) {
+  start(true);
+  const Outcome outcome = run_with({"watch", path(), "--once", "--hang-after", "0", "--on-alert", "exit 7"});
+  EXPECT_EQ(outcome.code, ExitCode::differs);
+  EXPECT_NE(outcome.err.find("the command for alerts failed: its exit status is 7\n"), std::string::npos)
+      << outcome.err;
+}
+
 /// A view of ranks for the order of their table.
 JobView view_of_ranks() {
   JobView view;

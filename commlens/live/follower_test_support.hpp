@@ -1,20 +1,42 @@
 #pragma once
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "commlens/live/folder_follower.hpp"
 #include "commlens/trace/recorder.hpp"
+#include "commlens/trace/stream_layout.hpp"
 #include "commlens/trace/test_support.hpp"
 
 namespace commlens::test_support {
 
 inline PollTime at(std::int64_t second) {
   return {std::chrono::seconds(1000 + second), 1'700'000'000'000'000'000};
+}
+
+/// Writes over a number in a file that a recorder has open.
+inline void overwrite(const std::filesystem::path& file, std::size_t offset, std::int64_t value) {
+  std::fstream in_place(file, std::ios::in | std::ios::out | std::ios::binary);
+  in_place.seekp(static_cast<std::streamoff>(offset));
+  in_place.write(reinterpret_cast<const char*>(&value), sizeof value);
+  ASSERT_TRUE(in_place.good()) << file;
+}
+/// As if a rank's recorder had been too slow for so many calls: they are counted, and have no records.
+inline void drop_calls(const std::filesystem::path& trace, std::int64_t rank, std::int64_t calls) {
+  overwrite(trace / ("rank-" + std::to_string(rank) + ".bin"), offsetof(StreamHeader, dropped_late), calls);
+}
+/// As if no clock could be read when a call of a rank, counted from 0, was made.
+inline void lose_time(const std::filesystem::path& trace, std::int64_t rank, std::size_t call) {
+  overwrite(trace / ("rank-" + std::to_string(rank) + ".bin"),
+            sizeof(StreamHeader) + call * sizeof(StreamRecord) + offsetof(StreamRecord, started_ns),
+            k_no_time);
 }
 
 /// A job of some ranks whose calls a test makes one by one.

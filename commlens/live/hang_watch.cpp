@@ -48,7 +48,6 @@ std::chrono::nanoseconds HangWatch::limit() const {
 void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>& moved,
                      std::chrono::nanoseconds now, LiveState state) {
   const bool is_running = state == LiveState::running || state == LiveState::unknown;
-  const bool is_over = state == LiveState::ended || state == LiveState::stopped;
   hang.graph = wait_graph(hang.job);
   hang.finding = find_hang(hang.job, hang.graph);
   const bool waits = hang.finding.verdict != HangVerdict::none;
@@ -59,7 +58,7 @@ void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>
   }
   still_for_ = hang.still_for;
   hang.limit = is_beyond_doubt(hang) ? limit() / FollowOptions::k_sooner : limit();
-  hang.is_confirmed = waits && (is_over || (is_running && hang.still_for >= hang.limit));
+  hang.is_confirmed = waits && (is_at_end(state) || (is_running && hang.still_for >= hang.limit));
 }
 
 void HangWatch::forget() {

@@ -22,6 +22,8 @@ std::string_view name_of(LiveState state) {
   return "";
 }
 
+bool is_at_end(LiveState state) { return state == LiveState::ended || state == LiveState::stopped; }
+
 std::string_view name_of(LiveRankState state) {
   switch (state) {
     case LiveRankState::absent:

@@ -31,6 +31,8 @@ enum class LiveState : std::uint8_t {
   removed   // the folder was there and is gone
 };
 std::string_view name_of(LiveState state);
+/// No more calls will come: it has ended, or was stopped.
+bool is_at_end(LiveState state);
 
 /// What a rank does.
 enum class LiveRankState : std::uint8_t {

@@ -87,7 +87,9 @@ void add_to(LiveSums& sums, const LiveSums& more) {
   sums.time = std::chrono::nanoseconds(saturating_sum(sums.time.count(), more.time.count()));
 }
 
-void add_ops(Families& families, const JobView& view, std::int64_t& capped) {
+/// How many rows share the label `other`: those of a histogram, which has fewer labels, are among them.
+std::int64_t add_ops(Families& families, const JobView& view) {
+  std::int64_t capped = 0;
   std::map<OpKey, OpValues> rows;
   for (const LiveOp& op : view.ops) {
     OpKey key{op_of(op), std::string(name_of(op.axis)), op.group_size};
@@ -131,16 +133,16 @@ void add_ops(Families& families, const JobView& view, std::int64_t& capped) {
                      labels_of(key), *row.bus_bandwidth_bytes_per_s);
     }
   }
+  return capped;
 }
 
-void add_durations(Families& families, const JobView& view, std::int64_t& capped) {
+void add_durations(Families& families, const JobView& view) {
   const std::vector<double> bounds = duration_bounds();
   std::map<std::pair<std::string, std::string>, std::pair<DurationHistogram, std::chrono::nanoseconds>> rows;
   for (const LiveOp& op : view.ops) {
     std::pair<std::string, std::string> key{op_of(op), std::string(name_of(op.axis))};
     if (rows.find(key) == rows.end() && rows.size() >= k_most_label_values - 1) {
       key = {"other", "other"};
-      ++capped;
     }
     auto& [durations, time] = rows[key];
     durations.merge(op.durations);
@@ -335,10 +337,9 @@ void add_watcher(Families& families, const JobView& view, std::string_view versi
 
 std::vector<MetricFamily> live_metrics(const JobView& view, MetricsLevel level, std::string_view version) {
   Families families(view.job_id.empty() ? view.name : view.job_id);
-  std::int64_t capped = 0;
-  add_ops(families, view, capped);
+  const std::int64_t capped = add_ops(families, view);
   if (level == MetricsLevel::full) {
-    add_durations(families, view, capped);
+    add_durations(families, view);
   }
   add_ranks(families, view);
   if (level == MetricsLevel::full) {

@@ -283,6 +283,7 @@ constexpr OutputKey k_keys[] = {
     {"replayed_p50_ns", "P50", Unit::nanoseconds, k_call},
     {"required", "required"},
     {"rounding_bytes", "rounding", Unit::bytes, k_call},
+    {"row_count", "rows", Unit::count},
     {"rows_are", "rows"},
     {"rule", "rule"},
     {"rules", "rules"},

@@ -138,6 +138,30 @@ TEST(BenchCheck, OfLaunchesOfTwoSpeedsRaisesAtMostOneFalseAlarmInTwenty) {
   EXPECT_LE(alarms.all_reduce + alarms.others + alarms.all, 1) << "seed " << k_seed;
 }
 
+TEST(BenchCheck, OfAnOpHasTheMedianOfTheRatiosOfItsRows) {
+  const auto run_of = [](const std::vector<double>& factors) {
+    BenchRun run;
+    for (int launch = 0; launch < k_launches; ++launch) {
+      BenchLaunch& added = run.launches.emplace_back();
+      for (const char* const op : {"all_reduce", "all_gather", "broadcast"}) {
+        for (std::size_t size = 0; size < factors.size(); ++size) {
+          BenchLaunchRow& row = added.rows.emplace_back();
+          row.key = {op, "fp32", "world", 2, std::int64_t{8} << size, false};
+          row.stats.p50_s = row.key.op == "all_reduce" ? 1e-5 * factors[size] : 1e-5;
+        }
+      }
+    }
+    return run;
+  };
+  const auto checks = check_bench(run_of({1, 1, 1}), run_of({1.2, 1.6, 1.3}));
+  ASSERT_TRUE(checks) << checks.error().message;
+  ASSERT_EQ(checks->ops.size(), 3U);
+  for (const BenchOpCheck& check : checks->ops) {
+    EXPECT_NEAR(check.ratio, check.op == "all_reduce" ? 1.3 : 1.0, 1e-9) << check.op;
+    EXPECT_EQ(check.rows, 3);
+  }
+}
+
 // By its times alone, such a row is not found.
 TEST(BenchCheck, OfLaunchesOfTwoSpeedsFindsTheOpThatIs15PercentSlowerAndNothingElse) {
   const SpeedAlarms alarms = speed_alarms(1.15, 1);

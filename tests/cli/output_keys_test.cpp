@@ -306,7 +306,8 @@ deepspeed: {train_micro_batch_size_per_gpu: 1, zero_optimization: {stage: 1}}
 
   void write_measurements() {
     const std::string base = directory_.path("base.json");
-    const Words bench = {"bench", "all_reduce", "send", "--sizes", "8,16", "--time", "1ms"};  // four rows
+    const Words bench = {"bench",   "all_reduce", "all_gather", "send",
+                         "--sizes", "8,16",       "--time",     "1ms"};  // of three ops
     Words first = bench;
     first.insert(first.end(), {"--verify", "--json", base});
     ASSERT_EQ(commlens_with(first).code, 0);

@@ -25,13 +25,15 @@ function started(command, words) {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1" },
   });
+  // A pipe that nobody reads is full after a while, and whoever writes to it waits for ever.
+  child.stdout.on("data", () => {});
   child.stderr.on("data", () => {});
   children.push(child);
   return child;
 }
 
 /** Starts `serve` and gives it with its address. */
-async function served(port = 0) {
+async function served(port = 0, more = []) {
   const words = [
     "serve",
     trace,
@@ -41,6 +43,7 @@ async function served(port = 0) {
     "200ms",
     "--hang-after",
     "2s",
+    ...more,
   ];
   const child = started(commlens, words);
   const address = await new Promise((resolve, reject) => {
@@ -58,8 +61,6 @@ const ended = (child) =>
     if (child.exitCode !== null) resolve();
     else child.on("exit", resolve);
     child.kill("SIGTERM");
-    // Open MPI's mpirun now and then ends its ranks, and not itself.
-    setTimeout(() => child.kill("SIGKILL"), 20_000).unref();
   });
 
 /** The page, what it says on the console, and every request that leaves its origin. */
@@ -95,6 +96,11 @@ async function until(look, what) {
   assert.fail(`never: ${what}`);
 }
 
+const training = [
+  "train",
+  ..."19M --dp 2 --layers 1 --hidden 64 --heads 2 --seq 32 --vocab 256 --micro-batch 1".split(" "),
+];
+
 let server;
 before(async () => {
   if (skip) return;
@@ -102,7 +108,7 @@ before(async () => {
   started("mpirun.openmpi", [
     ..."--oversubscribe -n 2".split(" "),
     commlens,
-    ..."train 19M --dp 2 --layers 1 --hidden 64 --heads 2 --seq 32 --vocab 256 --micro-batch 1".split(" "),
+    ...training,
     ..."--iterations 1000000 --transport mpi -o".split(" "),
     trace,
   ]);
@@ -165,6 +171,32 @@ test("an alert names the rank that was stopped, and goes when it goes on", { ski
   assert.deepEqual(said, []);
   await close();
 });
+
+test(
+  "a line says how the job stands beside its configuration, another beside an earlier recording",
+  { skip },
+  async () => {
+    const earlier = path.join(directory, "live-earlier");
+    const recorded = spawnSync(commlens, [...training, "--iterations", "30", "-o", earlier]);
+    assert.equal(recorded.status, 0, String(recorded.stderr));
+    const plain = await opened(server.address);
+    await plain.page.locator('figure[data-figure="rates"][data-chart="drawn"]').waitFor();
+    assert.equal(await plain.page.locator(".baseline").isVisible(), false);
+    await plain.close();
+    const beside = await served(0, ["--baseline", earlier, "--predict", ...training.slice(1)]);
+    const { page, said, close } = await opened(beside.address);
+    await page.locator(".baseline").waitFor();
+    assert.match(
+      await page.locator(".baseline").textContent(),
+      /^times (not )?compared with \S*live-earlier/,
+    );
+    await page.locator(".prediction").waitFor();
+    assert.match(await page.locator(".prediction").textContent(), /compared/);
+    assert.deepEqual(said, []);
+    await close();
+    await ended(beside.child);
+  },
+);
 
 test("the page comes back when the server does", { skip }, async () => {
   const { page, close } = await opened(server.address);

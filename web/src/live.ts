@@ -4,6 +4,8 @@ import { makerOf } from "./drawers";
 import { FigureView } from "./figure_view";
 import {
   type Alert,
+  type Baseline,
+  type Hang,
   History,
   manyRanks,
   type NodeRow,
@@ -110,11 +112,12 @@ const time = (ns: number | null): string | null => (ns === null ? null : axisTex
 const rate = (bytes: number | null): string | null =>
   bytes === null ? null : axisText(bytes, "bytes_per_second");
 
-function alertText(alert: Alert): string {
+function alertText(alert: Alert, hang: Hang | null): string {
   if (alert.kind !== "hang") return alert.sentence;
   const culprits = alert.culprit_ranks.slice(0, 8).join(", ") + (alert.culprit_ranks.length > 8 ? ", …" : "");
   const who = alert.culprit_ranks.length > 0 ? `: rank ${culprits}` : "";
-  return `${alert.verdict.replaceAll("_", " ")}${who}; ${alert.waiting_ranks === 1 ? "1 rank waits" : `${alert.waiting_ranks} ranks wait`}, nothing has moved for ${axisText(alert.still_s, "s")}`;
+  const doubt = hang?.may_compute ? ", unless one with requests alone computes" : "";
+  return `${alert.verdict.replaceAll("_", " ")}${who}${doubt}; ${alert.waiting_ranks === 1 ? "1 rank waits" : `${alert.waiting_ranks} ranks wait`}, nothing has moved for ${axisText(alert.still_s, "s")}`;
 }
 
 function predictionText(prediction: Prediction): string {
@@ -128,6 +131,13 @@ function predictionText(prediction: Prediction): string {
   ] as const;
   const counts = others.filter(([count]) => count > 0).map(([count, what]) => `, ${count} ${what}`);
   return `${predicted}: ${iterations} iteration${iterations === 1 ? "" : "s"} compared${prediction.iteration === null ? "" : `, the last one ${prediction.iteration}`}: ${prediction.equal_calls_all_ranks} calls as predicted${counts.join("")}`;
+}
+
+function baselineText({ error, a: earlier, rows, tests, iteration_count: iterations }: Baseline): string {
+  if (error !== null) return `times not compared with ${earlier}: ${error}`;
+  if (tests === 0) return `times not compared with ${earlier} yet: too few iterations`;
+  const slower = rows.filter((row) => row.slower).length;
+  return `times compared with ${earlier}: ${slower} of ${rows.length} rows slower in the last ${iterations} iterations`;
 }
 
 const opCells = (row: OpRow): Cells => [
@@ -166,6 +176,7 @@ const nodeCells = (row: NodeRow): Cells => [
 export class LivePage {
   private readonly history = new History();
   private readonly prediction = element("p", { class: "note prediction" });
+  private readonly baseline = element("p", { class: "note baseline" });
   private readonly alerts = element("div", { class: "verdict bad alerts", role: "alert" });
   private readonly log = element("ol", { class: "log" });
   private readonly tokenPlace = element("form", { class: "token" });
@@ -180,7 +191,8 @@ export class LivePage {
     document.querySelector("body > header")!.append(themeSwitch());
     this.alerts.hidden = true;
     this.prediction.hidden = true;
-    main.append(this.alerts, this.prediction, this.tokenPlace);
+    this.baseline.hidden = true;
+    main.append(this.alerts, this.prediction, this.baseline, this.tokenPlace);
     const charts = element("section");
     main.append(charts);
     this.nodes = new LiveTable(
@@ -251,14 +263,15 @@ export class LivePage {
   }
 
   private note({ name, data }: StreamEvent): void {
-    const { alert, rank, host, at_unix_ns } = JSON.parse(data) as {
+    const { alert, hang, rank, host, at_unix_ns } = JSON.parse(data) as {
       alert?: Alert;
+      hang?: Hang;
       rank?: number;
       host?: string;
       at_unix_ns: number;
     };
     const what = alert
-      ? `: ${alertText(alert)}`
+      ? `: ${alertText(alert, hang ?? null)}`
       : rank === undefined
         ? ""
         : ` ${rank}${host ? ` on ${host}` : ""}`;
@@ -284,8 +297,12 @@ export class LivePage {
     ].join(" · ");
     this.prediction.hidden = state.prediction === null;
     this.prediction.textContent = state.prediction === null ? "" : predictionText(state.prediction);
+    this.baseline.hidden = state.baseline === null;
+    this.baseline.textContent = state.baseline === null ? "" : baselineText(state.baseline);
     this.alerts.hidden = state.alerts.length === 0;
-    this.alerts.replaceChildren(...state.alerts.map((alert) => element("p", {}, alertText(alert))));
+    this.alerts.replaceChildren(
+      ...state.alerts.map((alert) => element("p", {}, alertText(alert, state.hang))),
+    );
     const culprits = new Set(state.alerts.flatMap(({ culprit_ranks }) => culprit_ranks));
     const isMany = state.rank_rows.length > manyRanks;
     if (isMany) state.rank_rows = worstFirst(state.rank_rows, culprits);

@@ -39,6 +39,11 @@ export interface Alert {
   still_s: number;
 }
 
+/** What is known of a hang, beside its alert. */
+export interface Hang {
+  may_compute: boolean;
+}
+
 /** A is what the configuration says. */
 export interface Prediction {
   a: string | null;
@@ -49,6 +54,15 @@ export interface Prediction {
   resized_calls_all_ranks: number;
   calls_only_a_all_ranks: number;
   calls_only_b_all_ranks: number;
+}
+
+/** A is the earlier recording. */
+export interface Baseline {
+  a: string;
+  error: string | null;
+  tests: number;
+  iteration_count: number;
+  rows: { slower: boolean }[];
 }
 
 export interface State {
@@ -64,7 +78,9 @@ export interface State {
   calls_all_ranks: number;
   totals: { message_bytes_all_ranks: number };
   alerts: Alert[];
+  hang: Hang | null;
   prediction: Prediction | null;
+  baseline: Baseline | null;
   rows: OpRow[];
   rank_rows: RankRow[];
   lost: { reason: string; calls_all_ranks: number }[];

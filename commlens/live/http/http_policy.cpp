@@ -2,16 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace commlens {
 namespace {
-
-HttpReply refusal(int status, const char* text) {
-  HttpReply reply;
-  reply.status = status;
-  reply.body = std::make_shared<const std::string>(text);
-  return reply;
-}
 
 /// The name of a header Host, without its port: an ssh tunnel has one of its own.
 std::string_view host_name_of(std::string_view host) {
@@ -41,6 +35,13 @@ std::string_view shown_token(std::string_view authorization) {
 }
 
 }  // namespace
+
+HttpReply refusal(int status, std::string text) {
+  HttpReply reply;
+  reply.status = status;
+  reply.body = std::make_shared<const std::string>(std::move(text));
+  return reply;
+}
 
 bool are_equal_in_constant_time(std::string_view a, std::string_view b) {
   unsigned difference = a.size() == b.size() ? 0U : 1U;

@@ -1,9 +1,14 @@
 #pragma once
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "commlens/live/http/http_server.hpp"
 
 namespace commlens {
+
+/// A reply in plain text; `text` ends its line.
+HttpReply refusal(int status, std::string text);
 
 /// The refusal of a request that no handler should see: another method than GET and HEAD (405); over
 /// loopback, a Host that is no name of this machine, as a page of another site sends after it has rebound its

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -46,6 +47,8 @@ struct HttpSettings {
   unsigned most_of_address = 64;               // of one client's address, unless it is this machine's own
   std::size_t most_waiting_bytes = 256 << 10;  // of a stream whose client does not read: with more, and more
                                                // than eight texts as long as the next, that one closes it
+  /// For a request to come whole, from when its connection was made or the one before was answered.
+  std::chrono::nanoseconds longest_request = std::chrono::seconds(30);
 };
 
 /// A server that answers GET and HEAD, by one thread of its own, until it is destroyed (within a second).
@@ -58,7 +61,8 @@ class HttpServer {
 
   virtual std::uint16_t port() const = 0;
   virtual std::size_t streams() const = 0;
-  /// Sends `text` to all open streams; never waits for a client.
+  /// Sends `text` to all open streams, and ends connections whose requests do not come; never waits for a
+  /// client.
   virtual void publish(const SharedText& text) = 0;
 };
 

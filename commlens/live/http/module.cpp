@@ -14,6 +14,7 @@
 #include <microhttpd.h>
 #include <netinet/in.h>
 
+#include "commlens/live/http/awaited_requests.hpp"
 #include "commlens/live/http/http_policy.hpp"
 #include "commlens/live/http/http_server.hpp"
 
@@ -99,7 +100,7 @@ void release_text(void* text) { delete static_cast<SharedText*>(text); }
 class MicroHttpServer final : public HttpServer {
  public:
   MicroHttpServer(HttpSettings settings, HttpHandler& handler)
-      : settings_(std::move(settings)), handler_(&handler) {}
+      : settings_(std::move(settings)), handler_(&handler), awaited_(settings_.longest_request) {}
 
   ~MicroHttpServer() override {
     if (daemon_ == nullptr) {
@@ -139,7 +140,9 @@ class MicroHttpServer final : public HttpServer {
         reinterpret_cast<sockaddr*>(&place), MHD_OPTION_CONNECTION_LIMIT, settings_.most_connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, is_own ? settings_.most_connections : settings_.most_of_address,
         MHD_OPTION_CONNECTION_TIMEOUT, k_idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, k_header_bytes,
-        MHD_OPTION_EXTERNAL_LOGGER, &MicroHttpServer::ignore, nullptr, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, &MicroHttpServer::notice, this, MHD_OPTION_NOTIFY_COMPLETED,
+        &MicroHttpServer::has_answered, this, MHD_OPTION_EXTERNAL_LOGGER, &MicroHttpServer::ignore, nullptr,
+        MHD_OPTION_END);
     if (daemon_ == nullptr) {
       return fmt::format("cannot listen on {} port {}: {}; choose another with --listen", settings_.address,
                          settings_.port, errno == 0 ? "the server did not start" : std::strerror(errno));
@@ -158,6 +161,7 @@ class MicroHttpServer final : public HttpServer {
   }
 
   void publish(const SharedText& text) override {
+    awaited_.end_overdue();
     for (const std::shared_ptr<EventStream>& stream : open_streams()) {
       stream->add(text);
     }
@@ -168,6 +172,31 @@ class MicroHttpServer final : public HttpServer {
     MicroHttpServer* server;
     std::shared_ptr<EventStream> stream;
   };
+
+  void await(MHD_Connection* connection) {
+    const MHD_ConnectionInfo* const info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info != nullptr) {
+      awaited_.await(connection, info->connect_fd);
+    }
+  }
+
+  /// A connection was made, or ends; MHD closes its socket afterwards.
+  static void notice(void* server, MHD_Connection* connection, void** /*context*/,
+                     MHD_ConnectionNotificationCode what) {
+    auto& self = *static_cast<MicroHttpServer*>(server);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+      self.await(connection);
+    } else {
+      self.awaited_.settle(connection);
+    }
+  }
+
+  /// The next request may come over the same connection.
+  static void has_answered(void* server, MHD_Connection* connection, void** /*state*/,
+                           MHD_RequestTerminationCode /*how*/) {
+    static_cast<MicroHttpServer*>(server)->await(connection);
+  }
 
   static void ignore(void* /*unused*/, const char* /*format*/, va_list /*values*/) {}
 
@@ -194,6 +223,7 @@ class MicroHttpServer final : public HttpServer {
   }
 
   MHD_Result answer_to(MHD_Connection* connection, const char* path, const char* method) {
+    awaited_.settle(connection);
     HttpRequest request;
     request.method = method;
     request.path = path;
@@ -276,6 +306,7 @@ class MicroHttpServer final : public HttpServer {
 
   HttpSettings settings_;
   HttpHandler* handler_;
+  AwaitedRequests awaited_;
   MHD_Daemon* daemon_ = nullptr;
   mutable std::mutex mutex_;
   bool is_ending_ = false;
