@@ -30,12 +30,11 @@ struct FollowedNode {
   /// Nothing more will come of its ranks; it may not say so, where its manifest has those of other nodes,
   /// too.
   bool is_over() const {
-    const LiveState now = state.view.state;
     const std::vector<RankProgress>& ranks = state.view.hang.job.ranks;
     const bool have_ended =
         !ranks.empty() && std::all_of(ranks.begin(), ranks.end(),
                                       [](const RankProgress& rank) { return rank.state.has_ended; });
-    return have_ended || now == LiveState::ended || now == LiveState::stopped || now == LiveState::removed;
+    return have_ended || is_at_end(state.view.state);
   }
   bool is_silent(nanoseconds now) const {
     const nanoseconds patience = std::max<nanoseconds>(NodesFollower::k_silent_intervals * state.interval,
