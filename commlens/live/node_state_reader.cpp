@@ -20,6 +20,8 @@ using std::chrono::nanoseconds;
 
 constexpr JsonFields::Range k_any = {INT64_MIN, INT64_MAX};
 constexpr JsonFields::Range k_count = {0, INT64_MAX};
+constexpr JsonFields::Range k_age = {
+    0, std::int64_t{1} << 56};  // two years in ns: ages are added and multiplied
 constexpr JsonFields::Range k_rank = {0, INT32_MAX};
 constexpr JsonFields::Range k_root = {-1, INT32_MAX};
 constexpr JsonFields::Range k_elements = {-1, std::int64_t{1} << 56};
@@ -79,12 +81,16 @@ class NodeReader {
  private:
   using Object = const json&;
 
-  nanoseconds time(Object object, const std::string& where, const char* key) {
-    return nanoseconds(fields_.number(object, where, key, k_count));
+  nanoseconds time(Object object, const std::string& where, const char* key,
+                   JsonFields::Range range = k_count) {
+    return nanoseconds(fields_.number(object, where, key, range));
   }
-  std::optional<nanoseconds> known_time(Object object, const std::string& where, const char* key) {
+  nanoseconds age(Object object, const std::string& where, const char* key) {
+    return time(object, where, key, k_age);
+  }
+  std::optional<nanoseconds> known_age(Object object, const std::string& where, const char* key) {
     const json* const value = fields_.find(object, where, key, false);
-    return value == nullptr || value->is_null() ? std::nullopt : std::optional(time(object, where, key));
+    return value == nullptr || value->is_null() ? std::nullopt : std::optional(age(object, where, key));
   }
   Object part(Object object, const std::string& where, const char* key) {
     static const json none = json::object();
@@ -124,7 +130,7 @@ class NodeReader {
   DurationHistogram durations_of(Object object, const std::string& where) {
     DurationHistogram durations;
     Object its = part(object, where, "durations");
-    durations.note_longest(time(its, where, "longest_ns"));
+    durations.note_longest(age(its, where, "longest_ns"));
     for (const json& row : fields_.array(its, where, "counts")) {
       const auto [which, count] = two(row, where, {0, std::int64_t{1} << 48});
       if (static_cast<std::size_t>(which) >= DurationHistogram::k_classes) {
@@ -147,7 +153,7 @@ class NodeReader {
   void read_job() {
     state_.node = fields_.text(root_, "", "node");
     state_.number = fields_.number(root_, "", "number", k_count);
-    state_.interval = time(root_, "", "interval_ns");
+    state_.interval = age(root_, "", "interval_ns");
     view_.name = fields_.text(root_, "", "trace");
     view_.job_id = fields_.text(root_, "", "job_id");
     view_.state =
@@ -156,12 +162,12 @@ class NodeReader {
     view_.error = fields_.text(root_, "", "error");
     view_.producer = fields_.text(root_, "", "producer");
     view_.description = fields_.text(root_, "", "description");
-    view_.window = time(root_, "", "window_ns");
+    view_.window = age(root_, "", "window_ns");
     Object steps = part(root_, "", "steps");
     view_.steps = {.iteration = iteration_of(steps, "steps"),
                    .completed = fields_.number(steps, "steps", "completed", k_count),
-                   .last = known_time(steps, "steps", "last_ns"),
-                   .median = known_time(steps, "steps", "median_ns"),
+                   .last = known_age(steps, "steps", "last_ns"),
+                   .median = known_age(steps, "steps", "median_ns"),
                    .durations = durations_of(steps, "steps")};
     Object lost = part(root_, "", "lost");
     for (auto reason = lost.begin(); lost.is_object() && reason != lost.end(); ++reason) {
@@ -287,7 +293,7 @@ class NodeReader {
     rank.recent = sums_of(object, where, "recent");
     rank.in_calls = time(object, where, "in_calls_ns");
     rank.between_calls = time(object, where, "between_calls_ns");
-    rank.still_for = time(object, where, "still_ns");
+    rank.still_for = age(object, where, "still_ns");
     rank.lost = fields_.number(object, where, "lost_calls", k_count);
     rank.error = fields_.text(object, where, "error");
     if (Object share = part(object, where, "late_share"); share.is_number()) {
@@ -295,7 +301,7 @@ class NodeReader {
     }
     Object calls = part(object, where, "calls");
     rank.entered = fields_.number(calls, where, "entered", k_count);
-    if (const std::optional<nanoseconds> open_for = known_time(object, where, "open_for_ns")) {
+    if (const std::optional<nanoseconds> open_for = known_age(object, where, "open_for_ns")) {
       rank.call = LiveCall{};
       rank.call->open_for = *open_for;
     }
@@ -345,7 +351,7 @@ class NodeReader {
                     .kind = fields_.text(object, where, "kind"),
                     .text = fields_.text(object, where, "text"),
                     .culprits = members_of(object, where, "culprits"),
-                    .still_for = time(object, where, "still_ns")};
+                    .still_for = age(object, where, "still_ns")};
     alert.since_unix_ns = fields_.number(object, where, "since_unix_ns", k_any);
     return alert;
   }

@@ -276,6 +276,8 @@ TEST(NodeState, OfAnotherFormIsRefused) {
   EXPECT_EQ(error_of("/number", 1), "");
   EXPECT_EQ(error_of("/schema", "other"), "no state of a node: its \"schema\" is not \"commlens.node/1\"");
   EXPECT_EQ(error_of("/number", -1), "\"number\" must be an integer from 0 to 9223372036854775807");
+  EXPECT_EQ(error_of("/ranks/0/still_ns", INT64_MAX),
+            "ranks \"still_ns\" must be an integer from 0 to 72057594037927936");
   EXPECT_EQ(error_of("/job", "fine"), "\"job\" is \"fine\", which is unknown");
   EXPECT_EQ(error_of("/channels/0/members/0/1", 2147483647), "channels has members that cannot be");
   EXPECT_EQ(error_of("/channels/0/members", nlohmann::json::array()),
