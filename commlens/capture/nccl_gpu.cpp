@@ -84,6 +84,8 @@ class Harmless {
     has_mode_ = api_.exchange_capture_mode(&mode_) == 0;
     had_error_ = api_.is_hip && api_.peek_error() != 0;
   }
+  /// False: captures of this or other threads might be spoilt.
+  bool is_sure() const { return has_mode_; }
   ~Harmless() {
     if (has_mode_) {
       api_.exchange_capture_mode(&mode_);
@@ -289,6 +291,9 @@ GpuTimes::State GpuTimes::look_here(const Span& span, Times& times) const {
 
 GpuTimes::State GpuTimes::look_apart(const Span& span, Times& times) const {
   const Harmless harmless(*api_);
+  if (!harmless.is_sure()) {
+    return State::running;
+  }
   const AtPlace at_place(*api_, span.place);
   if (!at_place.is_there()) {
     return State::lost;

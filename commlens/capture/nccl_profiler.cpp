@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "commlens/capture/environment.hpp"
 #include "commlens/capture/nccl_events.hpp"
 #include "commlens/capture/nccl_export.hpp"
 #include "commlens/capture/nccl_process.hpp"
@@ -67,11 +68,17 @@ void attempt(const Action& action) noexcept {
   }
 }
 
+bool is_light() {
+  static const bool only = asked_light_profiler();
+  return only;
+}
+
 Result init(void** context, int* mask, int wanted, const std::optional<CommIdentity>& identity) noexcept {
   *context = nullptr;
   NcclProcess* const process = NcclProcess::of_process();
+  const int events = is_light() ? wanted & ~static_cast<int>(k_kernel_channel) : wanted;
   // All communicators share NCCL's mask, and threads that call read it meanwhile: it never goes through 0.
-  std::atomic_ref(*mask).store(process == nullptr ? 0 : wanted, std::memory_order_relaxed);
+  std::atomic_ref(*mask).store(process == nullptr ? 0 : events, std::memory_order_relaxed);
   if (process == nullptr) {
     return k_success;
   }
@@ -148,7 +155,7 @@ EventHandle start_in(NcclComm& comm, const Descr& call, const Event& event, std:
   }
   const CallSeen seen{.arguments = arguments_of(call, *function, *dtype),
                       .is_captured = is_captured(call),
-                      .has_kernels = k_has_kernels<Descr, Event>};
+                      .has_kernels = k_has_kernels<Descr, Event> && !is_light()};
   learn_size(comm, call, seen);
   EventHandle started;
   if constexpr (k_is_api<Descr>) {

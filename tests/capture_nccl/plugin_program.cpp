@@ -323,6 +323,12 @@ int main(int count, char** arguments) {
     messages_to_itself(*Plugin::open(version));
     return 0;
   }
+  if (scenario == "mask") {
+    Plugin& plugin = *Plugin::open(version);
+    plugin.join(0xa1, 0, 1);
+    std::printf("%d\n", plugin.mask);
+    return 0;
+  }
   if (scenario == "overtakes" && count == 5) {
     overtakes(*Plugin::open(version), arguments + 3);
     return 0;
