@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "commlens/trace/clock.hpp"
-#include "commlens/trace/job_states.hpp"
 #include "commlens/trace/test_support.hpp"
 #include "commlens/trace/trace_file.hpp"
 
@@ -67,45 +66,6 @@ TEST(Recorder, ACallThatRanElsewhereHasTheTimesGiven) {
   ASSERT_EQ(trace.streams[0].times.size(), 1U);
   EXPECT_EQ(trace.streams[0].times[0], (Times{nanoseconds(1000), nanoseconds(1500), nanoseconds(1900)}));
   EXPECT_EQ(trace.tags.text(trace.op(trace.streams[0].events[0].op).tag), "");
-}
-
-/// The calls of rank 0 as they are now, while it is recorded.
-std::vector<StatedCall> calls_now(const std::filesystem::path& directory) {
-  const Result<JobStates> states = JobStates::open(directory);
-  EXPECT_TRUE(states) << states.error().message;
-  std::vector<StatedCall> calls;
-  states->visit(0, [&](const StatedCall& call) { calls.push_back(call); });
-  return calls;
-}
-
-TEST(Recorder, SaysWhenADeviceHasBegunACallThatIsUnderWay) {
-  using std::chrono::nanoseconds;
-  const ScratchDirectory directory;
-  create_recording(directory / "t", info(1));
-  Recorder recorder(directory / "t", Rank{0});
-  const GroupId world = recorder.group({Rank{0}, Rank{1}}, Axis::dp);
-  const Recorder::Slot first = recorder.begin(all_reduce(world, 7), 1000);
-  const Recorder::Slot second = recorder.begin(all_reduce(world, 7), 1100);
-  const Recorder::Slot third = recorder.begin(all_reduce(world, 7), 1200);
-  recorder.start(first, nanoseconds(1000), nanoseconds(1500));
-  recorder.start(second, nanoseconds(1100), nanoseconds(1100));  // at once
-  const std::vector<StatedCall> calls = calls_now(directory / "t");
-  ASSERT_EQ(calls.size(), 3U);
-  EXPECT_EQ(calls[0].state, CallState::under_way);
-  EXPECT_TRUE(calls[0].is_on_device);
-  EXPECT_EQ(calls[0].started_ns, 1500);
-  EXPECT_TRUE(calls[1].is_on_device);
-  EXPECT_FALSE(calls[2].is_on_device);
-  recorder.finish(third, 1300);
-  recorder.start(third, nanoseconds(1200), nanoseconds(1250));  // too late
-  recorder.finish(first, {nanoseconds(1000), nanoseconds(1500), nanoseconds(1700)});
-  recorder.finish(second, {nanoseconds(1100), nanoseconds(1100), nanoseconds(1400)});
-  recorder.close();
-  const Trace trace = read(directory / "t");
-  EXPECT_EQ(trace.streams.at(0).times,
-            (std::vector<Times>{{nanoseconds(1000), nanoseconds(1500), nanoseconds(1700)},
-                                {nanoseconds(1100), nanoseconds(1100), nanoseconds(1400)},
-                                {nanoseconds(1200), nanoseconds(1200), nanoseconds(1300)}}));
 }
 
 TEST(Recorder, WritesWhatWasCalled) {
