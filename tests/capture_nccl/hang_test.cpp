@@ -101,6 +101,19 @@ TEST_P(NcclHang, NamesTheRankThatDoesNotCall) {
   expect_second_call(report);
 }
 
+/// Without kernels a call is over when it is enqueued.
+TEST(NcclPluginWithoutKernels, FindsNobodyWhoWaits) {
+  for (const std::string& command :
+       {hanging({"v1", 1}, "hangs absent"), hanging({"v2", 2}, "hangs absent"),
+        "export COMMLENS_NCCL_PROFILER=light; " + hanging({"v6", 6}, "hangs absent")}) {
+    const NcclJob job(watched(command, R"("verdict":)"));
+    ASSERT_EQ(job.exit_code, 0) << job.err;
+    const nlohmann::json report = report_of(job);
+    EXPECT_EQ(report.at("verdict"), "none") << command;
+    EXPECT_EQ(report.at("rows").at(0).at("doing"), "in no call") << command;
+  }
+}
+
 TEST_P(NcclHang, FiresAnAlertOfTheOneThatFollows) {
   const NcclJob job(fmt::format(
       "mkfifo ready go; ( {0} ) & job=$!; {1} watch trace --hang-after 1s --interval 100ms >events & "
