@@ -43,6 +43,7 @@ ordered_json point_json(const HangResult& result, std::size_t which) {
   const WaitPoint& point = result.graph.points[which];
   ordered_json json = call_json(result, point.call);
   json["inside"] = numbers_of(result, point.waiting);
+  json["on_device"] = numbers_of(result, point.on_device);
   json["missing"] = numbers_of(result, result.graph.missing_of(point));
   return json;
 }

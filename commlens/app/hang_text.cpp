@@ -108,7 +108,12 @@ std::string headline(const HangResult& result) {
       return fmt::format("missing: {} for {}{} {}\n", ranks_wait(result.finding.waiting),
                          result.finding.is_any_of ? "any of " : "", ranks, culprits);
     case HangVerdict::all_inside:
-      return "all inside: every rank that takes part has entered the call, and it does not end\n";
+      return result.finding.culprits.empty()
+                 ? "all inside: every rank that takes part has entered the call, and it does not end\n"
+                 : fmt::format(
+                       "all inside: every rank that takes part has entered the call, but it has not begun "
+                       "on the device{} of {} {}\n",
+                       result.finding.culprits.size() == 1 ? "" : "s", ranks, culprits);
     case HangVerdict::unmatched:
       return fmt::format(
           "unmatched: {} inside of calls whose other ends are not known\n",
@@ -185,6 +190,9 @@ std::string point_text(const HangResult& result) {
   const WaitPoint& point = result.graph.points[*result.finding.point];
   std::string text = fmt::format("stuck at {} ({})\n  inside: {}", call_in_words(result, point.call),
                                  details_of(point.call), ranks_in_words(numbers_of(result, point.waiting)));
+  if (!point.on_device.empty()) {
+    text += fmt::format("; begun on the device: {}", ranks_in_words(numbers_of(result, point.on_device)));
+  }
   if (const auto missing = result.graph.missing_of(point); !missing.empty()) {
     text += fmt::format("; not there: {}", ranks_in_words(numbers_of(result, missing)));
   }

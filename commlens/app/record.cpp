@@ -28,6 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view k_light_profiler = "profiler=light";
+
 /// The library that is loaded into the processes of the command.
 struct Capture {
   fs::path library;
@@ -78,7 +80,7 @@ Result<Capture> mpi_capture(const RecordRequest& request, bool is_first) {
 /// The profiler plug-in is loaded by NCCL; it is preloaded too, so that a program finds the functions of
 /// commlens.h.
 Result<Capture> nccl_capture(const RecordRequest& request) {
-  const bool is_plugin = request.nccl == "profiler";
+  const bool is_plugin = request.nccl == "profiler" || request.nccl == k_light_profiler;
   const Result<fs::path> library =
       capture_library(is_plugin ? "libcommlens-nccl-profiler.so" : "libcommlens-nccl.so", "NCCL");
   if (!library) {
@@ -128,6 +130,10 @@ ChildProgram child_of(const RecordRequest& request, const Capture& chosen, const
   }
   if (request.ring_records > 0 || std::getenv(capture::k_ring_variable) != nullptr) {
     variables.push_back(fmt::format("{}={}", capture::k_ring_variable, request.ring_records));
+  }
+  const bool is_light = request.nccl == k_light_profiler;
+  if (is_light || std::getenv(capture::k_profiler_variable) != nullptr) {
+    variables.push_back(fmt::format("{}={}", capture::k_profiler_variable, is_light ? "light" : ""));
   }
   variables.insert(variables.end(), chosen.variables.begin(), chosen.variables.end());
   return {.command = with_exports(request.command, variables), .variables = variables};

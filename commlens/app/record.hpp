@@ -14,7 +14,7 @@ struct RecordRequest {
   std::vector<std::string> command;          // as in a shell, at least one word
   std::string directory = "commlens-trace";  // replaces a trace that is there once something was recorded
   std::string mpi;                           // the program's MPI: openmpi or mpich; empty: detected
-  std::string nccl;  // in place of MPI: profiler or shim (docs/recording-nccl.md); empty: MPI
+  std::string nccl;  // in place of MPI: profiler, profiler=light, shim (docs/recording-nccl.md); empty: MPI
   Events events;
   std::int64_t ring_records = 0;  // of a rank the last so many calls are kept; 0: all
   bool call_sites = false;        // record where calls are made (summary --call-sites)

@@ -8,6 +8,11 @@
 
 namespace commlens::capture {
 
+bool asked_light_profiler() noexcept {
+  const char* const text = std::getenv(k_profiler_variable);
+  return text != nullptr && std::string_view(text) == "light";
+}
+
 std::int64_t asked_ring() noexcept {
   const char* const text = std::getenv(k_ring_variable);
   const std::string_view asked = text == nullptr ? "" : text;

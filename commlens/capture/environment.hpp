@@ -9,6 +9,9 @@ constexpr const char* k_directory_variable = "COMMLENS_TRACE";   // where the re
 constexpr const char* k_command_variable = "COMMLENS_COMMAND";   // what was run, for people
 constexpr const char* k_sites_variable = "COMMLENS_CALL_SITES";  // not empty: record where calls are made
 constexpr const char* k_ring_variable = "COMMLENS_RING";  // records of a rank that are kept; unset: all
+constexpr const char* k_profiler_variable = "COMMLENS_NCCL_PROFILER";  // of NCCL's plug-in; below
+/// Whether k_profiler_variable is "light": NCCL is asked for no events of kernels, which cost most.
+bool asked_light_profiler() noexcept;
 /// What k_ring_variable says, 0 where it says nothing that can be.
 std::int64_t asked_ring() noexcept;
 

@@ -41,6 +41,9 @@ NcclEvents::NcclEvents(NcclStream& stream) : stream_(stream), events_(k_most) {}
 NcclEvents::Event& NcclEvents::add() {
   const std::uint64_t sequence = next_++;
   Event& event = events_[sequence % k_most];
+  if (event.is_under_way) {
+    finish_enqueued(event);
+  }
   event = {.sequence = sequence, .position = stream_.position(), .issued_ns = stream_.now_ns()};
   return event;
 }
@@ -105,6 +108,11 @@ EventHandle NcclEvents::start_call(NcclComm& comm, const CallSeen& seen, const E
     comm.misnumber_kernels();
   }
   event.is_misnumbered = comm.has_misnumbered_kernels();
+  event.comm = comm.identity().comm;
+  event.has_kernels = seen.has_kernels && !event.is_misnumbered && (api == nullptr || !api->is_captured);
+  if (event.has_kernels && !is_point_to_point(call->kind)) {
+    event.number = ++lines_[event.comm].entered;
+  }
   if (is_its_api && is_first) {
     api->is_taken = true;
     event.issued_ns = api->issued_ns;
@@ -119,7 +127,7 @@ EventHandle NcclEvents::start_call(NcclComm& comm, const CallSeen& seen, const E
 
 void NcclEvents::stop_group(std::uint64_t group) {
   const auto ended = [&](std::uint64_t sequence) {
-    const Event* const event = find(sequence);
+    Event* const event = find(sequence);
     if (event != nullptr && event->group != group) {
       return false;
     }
@@ -132,17 +140,57 @@ void NcclEvents::stop_group(std::uint64_t group) {
 }
 
 void NcclEvents::stop_call(std::uint64_t sequence) {
-  const Event* const event = find(sequence);
-  if (event != nullptr && !event->is_complete) {
+  Event* const event = find(sequence);
+  if (event == nullptr || event->is_complete || event->enqueued_ns != 0) {
+    return;
+  }
+  event->enqueued_ns = stream_.now_ns();
+  without_kernels_ += has_seen_kernels_ ? 0 : 1;
+  set_under_way(*event, event->has_kernels && (has_seen_kernels_ || without_kernels_ <= k_patience));
+  if (!event->is_under_way) {
     finish_enqueued(*event);
+  } else if (event->number != 0) {
+    lines_[event->comm].under_way.push_back(sequence);
+  }
+  if (!has_seen_kernels_ && without_kernels_ == k_patience + 1) {
+    finish_calls();
   }
 }
 
-void NcclEvents::finish_enqueued(const Event& event) {
+void NcclEvents::finish_calls_of(std::uint64_t comm) {
+  finish_calls([comm](const Event& event) { return event.comm == comm; });
+  lines_.erase(comm);
+}
+
+void NcclEvents::finish_calls() {
+  finish_calls([](const Event&) { return true; });
+}
+
+template <typename Wanted>
+void NcclEvents::finish_calls(const Wanted& is_wanted) {
+  std::size_t left = under_way_;
+  for (std::uint64_t sequence = next_ - 1; left > 0 && sequence > 0; --sequence) {
+    Event& event = events_[sequence % k_most];
+    left -= event.is_under_way ? 1 : 0;
+    if (event.is_under_way && is_wanted(event)) {
+      finish_enqueued(event);
+    }
+  }
+}
+
+void NcclEvents::set_under_way(Event& event, bool is_under_way) {
+  under_way_ += is_under_way ? 1 : 0;
+  under_way_ -= event.is_under_way ? 1 : 0;
+  event.is_under_way = is_under_way;
+}
+
+void NcclEvents::finish_enqueued(Event& event) {
+  set_under_way(event, false);
   RecordedCall call = event.call;
   call.note = stream_.note(call.note == NameId{} ? NcclNote::enqueued : NcclNote::both);
   const nanoseconds issued(event.issued_ns);
-  stream_.finish(event.slot, call, {issued, issued, nanoseconds(stream_.now_ns())}, event.position);
+  const std::int64_t enqueued = event.enqueued_ns != 0 ? event.enqueued_ns : stream_.now_ns();
+  stream_.finish(event.slot, call, {issued, issued, nanoseconds(enqueued)}, event.position);
 }
 
 EventHandle NcclEvents::start_kernel(const EventHandle& call, std::uint64_t timer) {
@@ -155,8 +203,10 @@ EventHandle NcclEvents::start_kernel(const EventHandle& call, std::uint64_t time
     stream_.skip("kernel event of a communicator after a message of a rank to itself, which NCCL misnumbers");
     return {};
   }
+  has_seen_kernels_ = true;
   if (event->first_start_ns == 0) {
     event->first_start_ns = stream_.now_ns();
+    stream_.recorder().start(event->slot, nanoseconds(event->issued_ns), nanoseconds(event->first_start_ns));
   }
   if (timer != 0 && (event->first_timer == 0 || timer < event->first_timer)) {
     event->first_timer = timer;
@@ -185,7 +235,11 @@ void NcclEvents::stop_kernel(std::uint64_t sequence) {
 // The host hears of a channel's end a little late. How long the call ran is taken from the GPU's clock, where
 // there is one, and ends when the host heard of the end.
 void NcclEvents::complete(Event& event) {
-  event.is_complete = true;
+  if (!event.is_complete) {
+    event.is_complete = true;
+    set_under_way(event, false);
+    overtake(event);
+  }
   std::int64_t started = event.first_start_ns;
   if (event.first_timer != 0 && event.last_timer >= event.first_timer) {
     started = event.last_stop_ns - static_cast<std::int64_t>(event.last_timer - event.first_timer);
@@ -194,6 +248,21 @@ void NcclEvents::complete(Event& event) {
   stream_.finish(event.slot, event.call,
                  {nanoseconds(event.issued_ns), nanoseconds(started), nanoseconds(event.last_stop_ns)},
                  event.position);
+}
+
+/// A collective has ended: what was called long before it has ended, too.
+void NcclEvents::overtake(const Event& event) {
+  const auto line = event.number == 0 ? lines_.end() : lines_.find(event.comm);
+  while (line != lines_.end() && !line->second.under_way.empty()) {
+    Event* const first = find(line->second.under_way.front());
+    if (first != nullptr && first->is_under_way) {
+      if (first->number + k_overtaken > event.number) {
+        return;
+      }
+      finish_enqueued(*first);
+    }
+    line->second.under_way.pop_front();
+  }
 }
 
 }  // namespace commlens::capture

@@ -84,6 +84,8 @@ class Harmless {
     has_mode_ = api_.exchange_capture_mode(&mode_) == 0;
     had_error_ = api_.is_hip && api_.peek_error() != 0;
   }
+  /// False: captures of this or other threads might be spoilt.
+  bool is_sure() const { return has_mode_; }
   ~Harmless() {
     if (has_mode_) {
       api_.exchange_capture_mode(&mode_);
@@ -254,8 +256,21 @@ bool GpuTimes::close(Span& span, void* stream) {
   return at_place.is_there() && api_->event_record(span.end, stream) == 0;
 }
 
+namespace {
+
+std::int64_t ns_of(float milliseconds) {
+  constexpr double ns_per_ms = 1e6;
+  return static_cast<std::int64_t>(static_cast<double>(milliseconds) * ns_per_ms);
+}
+
+}  // namespace
+
 GpuTimes::State GpuTimes::look(const Span& span, Times& times) const {
   const Harmless harmless(*api_);
+  return look_here(span, times);
+}
+
+GpuTimes::State GpuTimes::look_here(const Span& span, Times& times) const {
   const int ended = api_->event_query(span.end);
   if (ended == k_gpu_not_ready) {
     return State::running;
@@ -269,11 +284,28 @@ GpuTimes::State GpuTimes::look(const Span& span, Times& times) const {
   if (anchored != 0 || api_->event_elapsed(&to_end, span.start, span.end) != 0) {
     return State::lost;
   }
-  constexpr double ns_per_ms = 1e6;
-  times.started_ns =
-      span.anchor->host_ns + static_cast<std::int64_t>(static_cast<double>(to_start) * ns_per_ms);
-  times.finished_ns = times.started_ns + static_cast<std::int64_t>(static_cast<double>(to_end) * ns_per_ms);
+  times.started_ns = span.anchor->host_ns + ns_of(to_start);
+  times.finished_ns = times.started_ns + ns_of(to_end);
   return State::done;
+}
+
+GpuTimes::State GpuTimes::look_apart(const Span& span, Times& times) const {
+  const Harmless harmless(*api_);
+  if (!harmless.is_sure()) {
+    return State::running;
+  }
+  const AtPlace at_place(*api_, span.place);
+  if (!at_place.is_there()) {
+    return State::lost;
+  }
+  const State state = look_here(span, times);
+  float to_start = 0;
+  const bool has_begun = state == State::running && api_->event_query(span.start) == 0 &&
+                         api_->event_elapsed(&to_start, span.anchor->event, span.start) == 0;
+  if (has_begun) {
+    times.started_ns = span.anchor->host_ns + ns_of(to_start);
+  }
+  return state;
 }
 
 }  // namespace commlens::capture

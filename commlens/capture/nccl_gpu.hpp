@@ -43,9 +43,12 @@ class GpuTimes {
   bool close(Span& span, void* stream);
   /// How far the work is; `times` when it is done.
   State look(const Span& span, Times& times) const;
+  /// The same from a thread in which no context is current; of work that runs when it began, 0: it has not.
+  State look_apart(const Span& span, Times& times) const;
 
  private:
   explicit GpuTimes(std::unique_ptr<GpuApi> api);
+  State look_here(const Span& span, Times& times) const;
   std::shared_ptr<Span> new_span(void* place);
   void* new_event(void* place);
   void give_back(const Span& span) noexcept;

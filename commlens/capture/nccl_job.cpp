@@ -184,8 +184,12 @@ void JobDirectory::need_ranks(std::int64_t ranks) {
 }
 
 void JobDirectory::write_manifest(const fs::path& directory) const {
+  std::string what = variable(k_command_variable);
+  if (asked_light_profiler()) {
+    what += fmt::format("{}profiler=light: no times of the device", what.empty() ? "" : "; ");
+  }
   write_recording_manifest(directory, {.producer = "commlens " COMMLENS_VERSION,
-                                       .description = variable(k_command_variable),
+                                       .description = what,
                                        .framework = "nccl",
                                        .ranks = ranks_,
                                        .ring_records = asked_ring()});

@@ -8,10 +8,12 @@
 #include <mutex>
 #include <optional>
 
+#include "commlens/capture/environment.hpp"
 #include "commlens/capture/nccl_events.hpp"
 #include "commlens/capture/nccl_export.hpp"
 #include "commlens/capture/nccl_process.hpp"
 #include "commlens/capture/nccl_profiler_api.hpp"
+#include "commlens/capture/nccl_profiler_calls.hpp"
 #include "commlens/capture/nccl_symbols.hpp"
 
 namespace commlens::capture::profiler {
@@ -66,11 +68,17 @@ void attempt(const Action& action) noexcept {
   }
 }
 
+bool is_light() {
+  static const bool only = asked_light_profiler();
+  return only;
+}
+
 Result init(void** context, int* mask, int wanted, const std::optional<CommIdentity>& identity) noexcept {
   *context = nullptr;
   NcclProcess* const process = NcclProcess::of_process();
+  const int events = is_light() ? wanted & ~static_cast<int>(k_kernel_channel) : wanted;
   // All communicators share NCCL's mask, and threads that call read it meanwhile: it never goes through 0.
-  std::atomic_ref(*mask).store(process == nullptr ? 0 : wanted, std::memory_order_relaxed);
+  std::atomic_ref(*mask).store(process == nullptr ? 0 : events, std::memory_order_relaxed);
   if (process == nullptr) {
     return k_success;
   }
@@ -84,6 +92,17 @@ Result init(void** context, int* mask, int wanted, const std::optional<CommIdent
     *context = made;
   });
   return k_success;
+}
+
+/// A communicator that ends has no kernels any more.
+void finish_calls_of(const NcclComm& comm) noexcept {
+  attempt([&] {
+    NcclStream& stream = comm.stream();
+    const NcclStream::Turn turn(stream);
+    if (NcclEvents* const events = all_events().at(stream.index()).load(std::memory_order_acquire)) {
+      events->finish_calls_of(comm.identity().comm);
+    }
+  });
 }
 
 Result finalize(void* context) noexcept {
@@ -102,6 +121,7 @@ Result finalize(void* context) noexcept {
     known->is_refused = true;
   }
   if (comm != nullptr) {
+    finish_calls_of(*comm);
     process->leave(comm);
   }
   return k_success;
@@ -123,93 +143,8 @@ std::shared_ptr<NcclComm> comm_of(NcclProcess& process, Context& context, const 
   return context.comm;
 }
 
-/// v1 numbers functions and types, later versions name them.
-std::optional<NcclFunction> function_of(std::uint8_t number) { return nccl_function(int{number}); }
-std::optional<NcclFunction> function_of(const char* name) {
-  return name == nullptr ? std::nullopt : nccl_function(std::string_view(name));
-}
-std::optional<DType> dtype_of(std::uint8_t number) { return nccl_dtype(int{number}); }
-std::optional<DType> dtype_of(const char* name) {
-  return name == nullptr ? std::nullopt : nccl_dtype(std::string_view(name));
-}
-
-template <typename Descr>
-int root_or_peer(const Descr& call) {
-  if constexpr (requires { call.root; }) {
-    return call.root;
-  } else if constexpr (requires { call.peer; }) {
-    return call.peer;
-  } else {
-    return 0;
-  }
-}
-
-template <typename Descr>
-Reduction reduction_of([[maybe_unused]] const Descr& call) {
-  if constexpr (requires { call.op; }) {
-    return nccl_reduction(call.op);
-  } else {
-    return Reduction::unknown;
-  }
-}
-
-/// v1 numbers algorithms and protocols in the order of ours, later versions name them.
-template <typename Enum>
-Enum numbered(std::uint8_t number, Enum last) {
-  return number < static_cast<std::uint8_t>(last) ? static_cast<Enum>(number + 1) : Enum::unknown;
-}
-Algorithm algorithm_of(std::uint8_t number) { return numbered(number, Algorithm::pat); }
-Algorithm algorithm_of(const char* name) {
-  return name == nullptr ? Algorithm::unknown : algorithm_from(name).value_or(Algorithm::unknown);
-}
-Protocol protocol_of(std::uint8_t number) { return numbered(number, Protocol::simple); }
-Protocol protocol_of(const char* name) {
-  return name == nullptr ? Protocol::unknown : protocol_from(name).value_or(Protocol::unknown);
-}
-
-template <typename Descr>
-NcclArguments arguments_of(const Descr& call, NcclFunction function, DType dtype) {
-  NcclArguments arguments{.function = function,
-                          .dtype = dtype,
-                          .count = call.count,
-                          .root_or_peer = root_or_peer(call),
-                          .reduction = reduction_of(call)};
-  if constexpr (requires { call.algorithm; }) {
-    arguments.algorithm = algorithm_of(call.algorithm);
-    arguments.protocol = protocol_of(call.protocol);
-  }
-  return arguments;
-}
-
-/// v1 and v2 say how many bytes pass through a rank: in all-gather and reduce-scatter, the whole (NCCL's
-/// ncclFuncTrafficPerByte: the size of the communicator, times the bytes of one member).
-template <typename Descr>
-void learn_size(NcclComm& comm, const Descr& call, const CallSeen& seen) {
-  if constexpr (requires { call.traffic_bytes; }) {
-    const std::size_t bytes = seen.arguments.count * static_cast<std::size_t>(size_of(seen.arguments.dtype));
-    const bool is_telling = seen.arguments.function == NcclFunction::all_gather ||
-                            seen.arguments.function == NcclFunction::reduce_scatter;
-    if (is_telling && bytes > 0 && call.traffic_bytes % bytes == 0) {
-      comm.learn_size(static_cast<int>(std::min<std::size_t>(call.traffic_bytes / bytes, INT32_MAX)));
-    }
-  }
-}
-
-template <typename Descr>
-bool is_captured(const Descr& call) {
-  if constexpr (requires { call.is_captured; }) {
-    return call.is_captured;
-  } else {
-    return false;
-  }
-}
-
-/// A description of a call of the program; it comes once more when NCCL enqueues it.
-template <typename Descr>
-constexpr bool k_is_api = requires(Descr call) { call.is_captured; };
-
-template <typename Descr>
-EventHandle start_in(NcclComm& comm, const Descr& call, const void* parent, std::int64_t start_ns) {
+template <typename Descr, typename Event>
+EventHandle start_in(NcclComm& comm, const Descr& call, const Event& event, std::int64_t start_ns) {
   NcclStream& stream = comm.stream();
   const NcclStream::Turn turn(stream);
   const std::optional<NcclFunction> function = function_of(call.func);
@@ -218,23 +153,25 @@ EventHandle start_in(NcclComm& comm, const Descr& call, const void* parent, std:
     stream.skip("NCCL call of a kind or an element type that is not known");
     return {};
   }
-  const CallSeen seen{.arguments = arguments_of(call, *function, *dtype), .is_captured = is_captured(call)};
+  const CallSeen seen{.arguments = arguments_of(call, *function, *dtype),
+                      .is_captured = is_captured(call),
+                      .has_kernels = k_has_kernels<Descr, Event> && !is_light()};
   learn_size(comm, call, seen);
   EventHandle started;
   if constexpr (k_is_api<Descr>) {
-    const EventHandle group = EventHandle::unpack(parent);
+    const EventHandle group = EventHandle::unpack(event.parent);
     started =
         events_of(stream).start_api(comm, seen, group.kind == EventHandle::Kind::group ? group.sequence : 0);
   } else {
-    started = events_of(stream).start_call(comm, seen, EventHandle::unpack(parent));
+    started = events_of(stream).start_call(comm, seen, EventHandle::unpack(event.parent));
   }
   stream.add_cost(start_ns, k_is_api<Descr> ? 0 : 1);
   return started;
 }
 
 /// `context` is null where there was no memory for it.
-template <typename Descr>
-EventHandle start(Context* context, const Descr& call, int rank, const void* parent) {
+template <typename Descr, typename Event>
+EventHandle start(Context* context, const Descr& call, const Event& event) {
   NcclProcess* const process = NcclProcess::of_process();
   if (process == nullptr) {
     return {};
@@ -242,9 +179,9 @@ EventHandle start(Context* context, const Descr& call, int rank, const void* par
   const std::int64_t now = Clock::of_process().now_ns();
   try {
     const std::shared_ptr<NcclComm> comm =
-        process->is_stopped() || context == nullptr ? nullptr : comm_of(*process, *context, call, rank);
+        process->is_stopped() || context == nullptr ? nullptr : comm_of(*process, *context, call, event.rank);
     if (comm != nullptr) {
-      return start_in(*comm, call, parent, now);
+      return start_in(*comm, call, event, now);
     }
   } catch (const std::exception&) {
     NcclProcess::stop();
@@ -281,6 +218,16 @@ void stop_group(std::uint64_t group) {
   }
 }
 
+/// All calls whose end has not been reported.
+void finish_calls() noexcept {
+  attempt([] {
+    for (std::uint32_t stream = 0; stream < all_events().size(); ++stream) {
+      with_event({.kind = EventHandle::Kind::call, .stream = stream},
+                 [](NcclEvents& events, std::uint64_t) { events.finish_calls(); });
+    }
+  });
+}
+
 template <typename Event>
 EventHandle start_kernel(const Event& event) {
   EventHandle started;
@@ -305,10 +252,10 @@ EventHandle start_newer(Context* context, const Event& event) {
   }
   if constexpr (requires { event.coll_api; }) {
     if (event.type == k_coll_api) {
-      return start(context, event.coll_api, event.rank, event.parent);
+      return start(context, event.coll_api, event);
     }
     if (event.type == k_p2p_api) {
-      return start(context, event.p2p_api, event.rank, event.parent);
+      return start(context, event.p2p_api, event);
     }
     if (event.type == k_group_api) {
       static std::atomic<std::uint64_t> groups = 0;
@@ -317,7 +264,7 @@ EventHandle start_newer(Context* context, const Event& event) {
   }
   if constexpr (requires { event.ce_coll; }) {
     if (event.type == k_ce_coll) {
-      return start(context, event.ce_coll, event.rank, event.parent);
+      return start(context, event.ce_coll, event);
     }
   }
   return {};
@@ -337,10 +284,10 @@ Result start_event(void* context, void** handle, Event* event) noexcept {
         started.kind = EventHandle::Kind::group;
         break;
       case k_coll:
-        started = start(known, event->coll, event->rank, event->parent);
+        started = start(known, event->coll, *event);
         break;
       case k_p2p:
-        started = start(known, event->p2p, event->rank, event->parent);
+        started = start(known, event->p2p, *event);
         break;
       default:
         started = start_newer(known, *event);
@@ -456,3 +403,10 @@ const nccl::PluginV6 ncclProfiler_v6 = {nccl::k_name,
                                         &nccl::record_event_state<nccl::v6::State>,
                                         &nccl::finalize};
 // NOLINTEND(readability-identifier-naming)
+
+namespace {
+
+/// Runs before the recording is closed (nccl_process.cpp).
+__attribute__((destructor)) void finish_calls_when_the_process_ends() { nccl::finish_calls(); }
+
+}  // namespace

@@ -1,7 +1,6 @@
 #include "commlens/capture/nccl_shim_calls.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <map>
 #include <numeric>
@@ -11,60 +10,6 @@
 
 namespace commlens::capture {
 namespace {
-
-using std::chrono::nanoseconds;
-
-/// Calls whose end on the GPU is still to be seen. Until it is, they are in the file as enqueued only.
-class PendingCalls {
- public:
-  static PendingCalls& of_process() {
-    static PendingCalls& only = *new PendingCalls;
-    return only;
-  }
-
-  void add(const ShimRecord& record) {
-    const std::lock_guard guard(mutex_);
-    if (calls_.size() == k_most) {
-      calls_.pop_front();
-    }
-    calls_.push_back(record);
-  }
-
-  /// Streams of the GPU run beside each other, so that a later call may end first.
-  void look(std::size_t most) {
-    const std::unique_lock guard(mutex_, std::try_to_lock);
-    if (!guard.owns_lock()) {
-      return;  // another thread looks
-    }
-    for (std::size_t at = 0, seen = 0; at < calls_.size() && seen < most; ++seen) {
-      if (is_over(calls_[at])) {
-        calls_.erase(calls_.begin() + static_cast<std::ptrdiff_t>(at));
-      } else {
-        ++at;
-      }
-    }
-  }
-
- private:
-  static bool is_over(const ShimRecord& record) {
-    GpuTimes::Times times;
-    const GpuTimes::State state = GpuTimes::of_process()->look(*record.span, times);
-    if (state == GpuTimes::State::done) {
-      const std::int64_t started = std::max(times.started_ns, record.issued_ns);
-      const std::int64_t took = times.finished_ns - times.started_ns;
-      const NcclStream::Turn turn(*record.recording);
-      record.recording->finish(
-          record.slot, record.call,
-          {nanoseconds(record.issued_ns), nanoseconds(started), nanoseconds(started + took)},
-          record.position);
-    }
-    return state != GpuTimes::State::running;
-  }
-
-  static constexpr std::size_t k_most = k_all_pending;
-  std::mutex mutex_;
-  std::deque<ShimRecord> calls_;
-};
 
 Elements sum_of(const std::size_t* counts, int members) {
   return Elements{static_cast<std::int64_t>(std::accumulate(counts, counts + members, std::size_t{0}))};
@@ -86,16 +31,22 @@ std::optional<RecordedCall> described(NcclComm& comm, const ShimCall& call) {
 }
 
 void end(ShimRecord& record, int code) {
-  NcclStream& recording = *record.recording;
-  const NcclStream::Turn turn(recording);
-  if (!is_good(code)) {
-    recording.recorder().fail(record.slot, CallEnd::failed);
-    return;
+  const NcclStream::Turn turn(*record.recording);
+  if (is_good(code)) {
+    finish_enqueued(record);
+  } else {
+    record.recording->recorder().fail(record.slot, CallEnd::failed);
   }
-  RecordedCall call = record.call;
-  call.note = recording.note(NcclNote::enqueued);
-  const nanoseconds issued(record.issued_ns);
-  recording.finish(record.slot, call, {issued, issued, nanoseconds(recording.now_ns())}, record.position);
+}
+
+/// Whether the end of a call that was enqueued will be seen.
+bool is_awaited(const ShimRecord& record) {
+  try {
+    PendingCalls::of_process().add(record);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 /// Adds the time that `action` takes to the cost of recording these calls.
@@ -133,16 +84,17 @@ void end_each(std::span<ShimRecord> records, int code) {
     if (record.recording == nullptr) {
       continue;
     }
-    end(record, code);
+    record.enqueued_ns = record.recording->now_ns();
     if (record.span == nullptr || !is_good(code)) {
+      end(record, code);
       continue;
     }
     const auto [found, is_new] = closed.try_emplace(record.span.get(), false);
     if (is_new) {
       found->second = GpuTimes::of_process()->close(*record.span, record.stream);
     }
-    if (found->second) {
-      PendingCalls::of_process().add(record);
+    if (!found->second || !is_awaited(record)) {
+      end(record, code);
     }
   }
 }
@@ -257,6 +209,9 @@ void open_spans(std::span<ShimRecord> records) noexcept {
 }
 
 void enqueued(std::span<ShimRecord> records, int code) noexcept {
+  if (NcclProcess::of_process() == nullptr) {  // a child of fork may have inherited mutexes locked
+    return;
+  }
   try {
     timed(records, [&] { end_each(records, code); });
   } catch (const std::exception&) {
@@ -265,6 +220,9 @@ void enqueued(std::span<ShimRecord> records, int code) noexcept {
 }
 
 void not_carried_out(std::span<ShimRecord> records) noexcept {
+  if (NcclProcess::of_process() == nullptr) {
+    return;
+  }
   for (ShimRecord& record : records) {
     if (record.recording != nullptr) {
       const NcclStream::Turn turn(*record.recording);
@@ -273,25 +231,4 @@ void not_carried_out(std::span<ShimRecord> records) noexcept {
   }
 }
 
-void look_at_pending(std::size_t most) noexcept {
-  // Without a recording, or in a child of fork, the GPU is none of our business.
-  if (NcclProcess::of_process() == nullptr || GpuTimes::of_process() == nullptr) {
-    return;
-  }
-  try {
-    PendingCalls::of_process().look(most);
-  } catch (const std::exception&) {
-    return;
-  }
-}
-
 }  // namespace commlens::capture
-
-namespace {
-
-/// Runs before the recording is closed (nccl_process.cpp).
-__attribute__((destructor)) void look_when_the_process_ends() {
-  commlens::capture::look_at_pending(commlens::capture::k_all_pending);
-}
-
-}  // namespace

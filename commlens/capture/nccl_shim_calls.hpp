@@ -1,16 +1,14 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "commlens/capture/nccl_calls.hpp"
 #include "commlens/capture/nccl_gpu.hpp"
 #include "commlens/capture/nccl_shim_comms.hpp"
+#include "commlens/capture/nccl_shim_pending.hpp"
 #include "commlens/capture/nccl_shim_real.hpp"
 #include "commlens/capture/nccl_stream.hpp"
 
@@ -28,18 +26,6 @@ struct ShimCall {
   // One for each member, where counts differ; else null.
   const std::size_t* sent = nullptr;
   const std::size_t* received = nullptr;
-};
-
-/// A call that is under way.
-struct ShimRecord {
-  NcclStream* recording = nullptr;  // null: not recorded
-  RecordedCall call;
-  Recorder::Slot slot = Recorder::k_dropped;
-  NcclStream::Position position;
-  std::int64_t issued_ns = 0;
-  void* stream = nullptr;
-  int device = -1;
-  std::shared_ptr<GpuTimes::Span> span;
 };
 
 /// What a thread is doing: NCCL's groups belong to threads.
@@ -101,11 +87,6 @@ void open_spans(std::span<ShimRecord> records) noexcept;
 void enqueued(std::span<ShimRecord> records, int code) noexcept;
 /// Calls in a group that was not carried out.
 void not_carried_out(std::span<ShimRecord> records) noexcept;
-/// Writes the times of calls that the GPU has carried out by now; looks at the oldest `most`.
-void look_at_pending(std::size_t most) noexcept;
-constexpr std::size_t k_few = 16;
-constexpr std::size_t k_all_pending = 4096;
-
 template <typename Real>
 int ShimThread::apart(const Real& real) {
   const bool was_inside = is_inside_;

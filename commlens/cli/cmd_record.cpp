@@ -88,9 +88,9 @@ Action declare_record(CLI::App& verb) {
       ->check(CLI::IsMember({"openmpi", "mpich"}));
   verb.add_option(
           "--nccl", flags->nccl,
-          "Record NCCL or RCCL in place of MPI: through NCCL's profiler plug-ins (2.23 and later), or by "
-          "standing before either library")
-      ->check(CLI::IsMember({"profiler", "shim"}))
+          "Record NCCL or RCCL in place of MPI: through NCCL's profiler plug-ins (2.23 and later), light "
+          "without times of the device, or by standing before either library")
+      ->check(CLI::IsMember({"profiler", "profiler=light", "shim"}))
       ->excludes("--mpi");
   verb.add_option("--ring", flags->ring,
                   "Keep the last N calls of each rank in a file that does not grow, for jobs of any length; "

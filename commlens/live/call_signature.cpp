@@ -103,7 +103,8 @@ SeenCall seen_call(const Trace& tables, Rank rank, const StatedCall& call, CallP
           .members = has_members ? tables.groups.members(op.group, rank) : std::vector<Rank>{},
           .root = root_of(tables, op, rank),
           .iteration = call.iteration,
-          .started_ns = call.started_ns};
+          .started_ns = call.started_ns,
+          .is_on_device = call.is_on_device};
 }
 
 std::vector<std::pair<CallSignature, std::vector<Rank>>> sides_of(

@@ -132,7 +132,8 @@ class HangSearch {
     return false;
   }
 
-  // A member whose calls are not known may be the one that is missing.
+  // A member whose calls are not known may be the one that is missing. Where the devices of some have begun
+  // the call, the recorder knows that, and they wait for the devices of the others.
   bool find_all_inside() {
     const std::vector<std::size_t> points =
         points_inside([](const SeenCall& call) { return call.part != CallPart::other; });
@@ -141,10 +142,15 @@ class HangSearch {
     }
     found_.verdict = HangVerdict::all_inside;
     found_.point = busiest(graph_, points);
-    if (!graph_.points[*found_.point].unknown.empty()) {
+    const WaitPoint& point = graph_.points[*found_.point];
+    if (!point.unknown.empty()) {
       found_.verdict = HangVerdict::missing;
-      for (const std::size_t row : graph_.points[*found_.point].unknown) {
-        add(row);
+      std::for_each(point.unknown.begin(), point.unknown.end(), [this](std::size_t row) { add(row); });
+    } else if (!point.on_device.empty()) {
+      for (const std::size_t row : point.waiting) {
+        if (!std::binary_search(point.on_device.begin(), point.on_device.end(), row)) {
+          add(row);
+        }
       }
     }
     return true;

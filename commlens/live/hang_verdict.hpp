@@ -16,7 +16,8 @@ enum class HangVerdict : std::uint8_t {
   mismatch,    // members of a communicator made different calls as the same one
   deadlock,    // ranks wait for each other in a circle
   missing,     // ranks wait for some that are in no call
-  all_inside,  // all members have entered the call: it is the library, the network or a device
+  all_inside,  // all members have entered the call: it is the library, the network or a device; culprits are
+               // those on whose devices it has not begun, where it has on others
   unmatched    // ranks are inside of calls whose other ends are not known
 };
 std::string_view name_of(HangVerdict verdict);

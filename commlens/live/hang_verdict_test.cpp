@@ -367,6 +367,30 @@ TEST(Hang, IsAllInsideWhereEveryMemberHasEntered) {
   EXPECT_EQ(found.point().call.number, 4);
 }
 
+// The kernels of 0, 1 and 3 run, and wait for that of rank 2.
+TEST(Hang, NamesTheRanksOnWhoseDevicesTheCallHasNotBegun) {
+  HangJob job = well_job();
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    job.collective(rank, k_world,
+                   {.state = CallState::under_way, .is_blocking = false, .is_on_device = rank != 2});
+  }
+  const FoundHang found(job);
+  EXPECT_EQ(found.verdict(), "all_inside");
+  EXPECT_EQ(found.culprits(), Ranks{2});
+  EXPECT_EQ(found.point().on_device, (std::vector<std::size_t>{0, 1, 3}));
+}
+
+TEST(Hang, NamesNobodyWhereTheCallRunsOnAllDevices) {
+  HangJob job = well_job();
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    job.collective(rank, k_world,
+                   {.state = CallState::under_way, .is_blocking = false, .is_on_device = true});
+  }
+  const FoundHang found(job);
+  EXPECT_EQ(found.verdict(), "all_inside");
+  EXPECT_TRUE(found.culprits().empty());
+}
+
 // Queues of a device: each rank has issued calls 4 and 5; rank 1 not 5. The first one is where it hangs.
 TEST(Hang, LooksAtTheFirstOfSeveralRequestsOfACommunicator) {
   HangJob job = well_job();

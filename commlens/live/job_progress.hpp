@@ -59,6 +59,7 @@ struct SeenCall {
   std::int64_t root = -1;     // a rank; -1: none
   Iteration iteration = k_unknown_iteration;
   std::optional<std::int64_t> started_ns;
+  bool is_on_device = false;  // under way, and a device is known to have begun it
   bool is_blocking() const { return op.blocking.value_or(false); }
 };
 

@@ -271,6 +271,7 @@ void RankFollower::read_open(std::chrono::nanoseconds now) {
 bool RankFollower::update(LiveNumbers::Open& call, const StreamRecord& record, std::chrono::nanoseconds now) {
   if (record.started_ns == k_no_time || record.duration_ns == k_unfinished || record.op_number == 0 ||
       is_impossible(record)) {
+    call.call.is_on_device = call.call.is_on_device || is_on_device(record);
     return false;
   }
   moved_ = now;

@@ -19,6 +19,7 @@ struct CallForm {
   std::string name = {};
   std::optional<std::int64_t> number = {};
   bool is_counted = true;
+  bool is_on_device = false;
 };
 
 /// A job for tests, call by call.
@@ -82,6 +83,7 @@ class HangJob {
     call.state = form.state;
     call.number = form.number;
     call.is_counted = form.is_counted;
+    call.is_on_device = form.is_on_device;
     calls_[static_cast<std::size_t>(rank)].push_back(call);
   }
 

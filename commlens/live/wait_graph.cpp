@@ -67,10 +67,11 @@ class GraphBuilder {
     const auto key = std::tuple(call.channel, call.number, is_shared ? SIZE_MAX : row, call.part);
     const bool meets = call.channel != k_no_channel;
     if (const auto known = meets ? points_.find(key) : points_.end(); known != points_.end()) {
-      graph_.points[known->second].waiting.push_back(row);
+      add_waiting(row, call, graph_.points[known->second]);
       return;
     }
-    WaitPoint point{.call = call, .waiting = {row}, .missing = {}, .unknown = {}};
+    WaitPoint point{.call = call, .waiting = {}, .missing = {}, .unknown = {}};
+    add_waiting(row, call, point);
     if (meets) {
       points_.emplace(key, graph_.points.size());
       for (const Rank member : job_.channels[call.channel].members) {
@@ -80,6 +81,13 @@ class GraphBuilder {
       }
     }
     graph_.points.push_back(std::move(point));
+  }
+
+  static void add_waiting(std::size_t row, const SeenCall& call, WaitPoint& point) {
+    point.waiting.push_back(row);
+    if (call.is_on_device) {
+      point.on_device.push_back(row);
+    }
   }
 
   void look_for(Rank member, const SeenCall& call, WaitPoint& point) {

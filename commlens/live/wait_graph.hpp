@@ -9,10 +9,11 @@ namespace commlens {
 
 /// One call in which ranks wait for others. Ranks are rows of JobProgress::ranks.
 struct WaitPoint {
-  SeenCall call;                     // as the first of those that wait made it
-  std::vector<std::size_t> waiting;  // inside of it
-  std::vector<std::size_t> missing;  // that it needs and that have not entered it; empty for takes_any()
-  std::vector<std::size_t> unknown;  // members whose calls are not known
+  SeenCall call;                         // as the first of those that wait made it
+  std::vector<std::size_t> waiting;      // inside of it
+  std::vector<std::size_t> on_device{};  // … and known to have begun it on their devices
+  std::vector<std::size_t> missing;      // that it needs and that have not entered it; empty for takes_any()
+  std::vector<std::size_t> unknown;      // members whose calls are not known
   /// One of all other ranks is enough.
   bool takes_any() const { return call.part == CallPart::receive_any; }
 };

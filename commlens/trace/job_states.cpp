@@ -112,6 +112,7 @@ StatedCall stated_call(OpId op, const StreamRecord& record) {
   if (record.started_ns != k_no_time) {
     call.started_ns = record.started_ns;
   }
+  call.is_on_device = is_on_device(record);
   return call;
 }
 

@@ -19,6 +19,12 @@ using test_support::ScratchDirectory;
 
 RecordedCall barrier_of(GroupId group) { return {.kind = CommKind::barrier, .group = group, .tag = {}}; }
 
+std::vector<StatedCall> calls_of(const JobStates& job, std::size_t row) {
+  std::vector<StatedCall> calls;
+  job.visit(row, [&](const StatedCall& call) { calls.push_back(call); });
+  return calls;
+}
+
 std::vector<CallState> states_of(const JobStates& job, std::size_t row) {
   std::vector<CallState> states;
   job.visit(row, [&](const StatedCall& call) { states.push_back(call.state); });
@@ -51,8 +57,7 @@ TEST_F(JobStatesOfTwoRanks, AreThoseOfEachCallWhileItIsRecorded) {
   ASSERT_EQ(job.ranks().size(), 2U);
   EXPECT_EQ(states_of(job, 0), (std::vector{CallState::finished, CallState::failed, CallState::cancelled,
                                             CallState::under_way}));
-  std::vector<StatedCall> calls;
-  job.visit(0, [&](const StatedCall& call) { calls.push_back(call); });
+  const std::vector<StatedCall> calls = calls_of(job, 0);
   EXPECT_EQ(calls.back().started_ns, 12345);
   EXPECT_EQ(calls.back().iteration, 3);
   EXPECT_EQ(job.tables().op(calls.back().op).kind, CommKind::barrier);
@@ -60,6 +65,55 @@ TEST_F(JobStatesOfTwoRanks, AreThoseOfEachCallWhileItIsRecorded) {
   EXPECT_TRUE(job.ranks()[0].is_recorded);
   EXPECT_FALSE(job.ranks()[1].is_recorded);
   EXPECT_FALSE(job.is_concluded());
+}
+
+TEST_F(JobStatesOfTwoRanks, SayWhichCallsADeviceHasBegun) {
+  using std::chrono::nanoseconds;
+  Recorder recorder(path(), Rank{0});
+  const GroupId group = recorder.group({Rank{0}, Rank{1}}, Axis::world, CommunicatorId{7});
+  const Recorder::Slot first = recorder.begin(barrier_of(group), 1000);
+  const Recorder::Slot second = recorder.begin(barrier_of(group), 1100);
+  const Recorder::Slot third = recorder.begin(barrier_of(group), 1200);
+  recorder.start(first, nanoseconds(1000), nanoseconds(1500));
+  recorder.start(second, nanoseconds(1100), nanoseconds(1100));  // at once
+  const std::vector<StatedCall> calls = calls_of(opened(), 0);
+  ASSERT_EQ(calls.size(), 3U);
+  EXPECT_EQ(calls[0].state, CallState::under_way);
+  EXPECT_TRUE(calls[0].is_on_device);
+  EXPECT_EQ(calls[0].started_ns, 1500);
+  EXPECT_TRUE(calls[1].is_on_device);
+  EXPECT_FALSE(calls[2].is_on_device);
+  recorder.finish(third, 1300);
+  recorder.start(third, nanoseconds(1200), nanoseconds(1250));  // too late
+  recorder.finish(first, {nanoseconds(1000), nanoseconds(1500), nanoseconds(1700)});
+  recorder.finish(second, {nanoseconds(1100), nanoseconds(1100), nanoseconds(1400)});
+  recorder.close();
+  const Result<Trace> trace = read_trace(path());
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->streams.at(0).times,
+            (std::vector<Times>{{nanoseconds(1000), nanoseconds(1500), nanoseconds(1700)},
+                                {nanoseconds(1100), nanoseconds(1100), nanoseconds(1400)},
+                                {nanoseconds(1200), nanoseconds(1200), nanoseconds(1300)}}));
+}
+
+TEST(JobStatesOfARing, AnOverwrittenCallThatADeviceBeginsChangesNoOther) {
+  using std::chrono::nanoseconds;
+  const ScratchDirectory directory;
+  create_recording(directory / "t",
+                   {.producer = "test", .description = {}, .framework = {}, .ranks = 1, .ring_records = 2});
+  Recorder recorder(directory / "t", Rank{0}, {.ring_records = 2});
+  const GroupId group = recorder.group({Rank{0}}, Axis::self);
+  const Recorder::Slot first = recorder.begin(barrier_of(group), 1000);
+  recorder.begin(barrier_of(group), 1100);
+  recorder.begin(barrier_of(group), 1200);  // in the place of the first
+  recorder.start(first, nanoseconds(1000), nanoseconds(1300));
+  const Result<JobStates> job = JobStates::open(directory / "t");
+  ASSERT_TRUE(job) << job.error().message;
+  const std::vector<StatedCall> calls = calls_of(*job, 0);
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_EQ(calls[0].started_ns, 1100);
+  EXPECT_EQ(calls[1].started_ns, 1200);
+  EXPECT_FALSE(calls[0].is_on_device || calls[1].is_on_device);
 }
 
 TEST_F(JobStatesOfTwoRanks, SayWhoARankIs) {

@@ -115,6 +115,15 @@ class Records {
                std::memory_order_release);
     finish(slot, times.finished.count());
   }
+  void start(std::uint64_t slot, std::int64_t issued_ns, std::int64_t started_ns) {
+    if (is_overwritten(slot) || at(slot).duration_ns != k_unfinished) {
+      return;
+    }
+    StreamRecord& record = at(slot);
+    const std::int64_t lead = std::clamp<std::int64_t>(started_ns - issued_ns, 1, UINT32_MAX);
+    std::atomic_ref(record.started_ns).store(std::max(started_ns, issued_ns + 1), std::memory_order_release);
+    std::atomic_ref(record.issue_lead_ns).store(static_cast<std::uint32_t>(lead), std::memory_order_release);
+  }
   void set_op(std::uint64_t slot, std::uint32_t number) {
     if (is_overwritten(slot)) {
       ring_.end_as(slot, number);
@@ -396,6 +405,12 @@ Recorder::Slot Recorder::begin(const RecordedCall& call, std::int64_t now_ns) no
     state_->file.set_used(state_->records.used());
   }
   return slot;
+}
+
+void Recorder::start(Slot slot, std::chrono::nanoseconds issued, std::chrono::nanoseconds started) noexcept {
+  if (slot != k_dropped && state_->records.is_open()) {
+    state_->records.start(slot, issued.count(), started.count());
+  }
 }
 
 void Recorder::finish(Slot slot, std::int64_t now_ns) noexcept {

@@ -120,6 +120,9 @@ class Recorder {
 
   /// A call is issued now; it is in the file at once, without an end.
   Slot begin(const RecordedCall& call) noexcept;
+  /// A call under way that was issued at `issued` began elsewhere, on a GPU for instance, at `started`: the
+  /// file says so until its end is known. Nothing where it has ended.
+  void start(Slot slot, std::chrono::nanoseconds issued, std::chrono::nanoseconds started) noexcept;
   /// The call is complete now.
   void finish(Slot slot) noexcept;
   /// The same for a caller that has just read Clock::of_process() (nanoseconds).

@@ -59,6 +59,10 @@ std::string fault_of(const StreamHeader& header, const StreamEntry& entry) {
   return {};
 }
 
+bool is_on_device(const StreamRecord& record) {
+  return record.started_ns != k_no_time && record.duration_ns == k_unfinished && record.issue_lead_ns > 0;
+}
+
 CallState state_of(const StreamRecord& record) {
   if (record.started_ns == k_no_time) {
     return CallState::finished;

@@ -21,6 +21,9 @@ StreamRecord as_version_2(StreamRecord record);
 /// When the call was made; precondition: it has a time.
 Times times_of(const StreamRecord& record);
 
+/// Whether it is the record of a call under way that a device is known to have begun.
+bool is_on_device(const StreamRecord& record);
+
 CallState state_of(const StreamRecord& record);
 
 }  // namespace commlens

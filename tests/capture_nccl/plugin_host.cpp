@@ -209,6 +209,9 @@ class PluginOf : public Plugin {
   }
   void* start_kernel(Comm& comm, void* task, int channel, std::uint64_t timer) override {
     if constexpr (V >= 3) {
+      if ((mask & abi::kernelCh) == 0) {
+        return nullptr;
+      }
       Event event = fresh<Event>(abi::kernelCh, 0);
       event.parentObj = task;
       event.kernelCh.channelId = static_cast<std::uint8_t>(channel);
@@ -220,6 +223,9 @@ class PluginOf : public Plugin {
     return nullptr;
   }
   void stop_kernel(void* kernel, std::uint64_t timer) override {
+    if (kernel == nullptr) {  // as NCCL
+      return;
+    }
     if constexpr (V >= 4) {
       State state;
       std::memset(&state, 0xa5, sizeof state);

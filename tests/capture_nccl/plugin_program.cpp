@@ -247,6 +247,54 @@ void messages_to_itself(Plugin& plugin) {
   }
 }
 
+/// Waits until the other end of a pipe is open, too.
+void meet_at(const char* path, const char* mode) {
+  std::FILE* const end = std::fopen(path, mode);
+  if (end == nullptr) {
+    std::perror(path);
+    std::exit(1);
+  }
+  std::fclose(end);
+}
+
+/// All-reduces of four ranks of which the second never ends: `kernel`; because rank 2 does not call:
+/// `absent`; because its kernel does not begin: `behind`. Rank 0 opens the first pipe then, and waits for the
+/// second.
+void hangs(Plugin& plugin, int rank, const std::string& kind, char** pipes) {
+  Comm world = plugin.join(0xa1, rank, 4);
+  meet();
+  whole_call(plugin, world, {"AllReduce", 1000, "ncclFloat32"});
+  if (rank != 2 || kind != "absent") {
+    const Call call{"AllReduce", 777, "ncclFloat32"};
+    void* const api = plugin.start_api(world, call);
+    plugin.stop(api);
+    void* const task = plugin.start_task(world, call, api, nullptr);
+    plugin.stop(task);
+    spin();
+    if (rank != 2 || kind != "behind") {
+      plugin.start_kernel(world, task, 0, 2'000'000);
+    }
+  }
+  meet();
+  if (rank == 0) {
+    meet_at(pipes[0], "w");
+    meet_at(pipes[1], "r");
+  }
+}
+
+/// More collectives than are waited for after one whose kernel NCCL has lost. Rank 0 opens the first pipe
+/// then, and waits for the second.
+void overtakes(Plugin& plugin, char** pipes) {
+  Comm comm = plugin.join(0xa1, 0, 2);
+  const Call lost{"AllReduce", 31, "ncclFloat32"};
+  plugin.stop(plugin.start_task(comm, lost, nullptr, nullptr));
+  for (int call = 0; call < 33; ++call) {
+    whole_call(plugin, comm, {"AllReduce", 32, "ncclFloat32"});
+  }
+  meet_at(pipes[0], "w");
+  meet_at(pipes[1], "r");
+}
+
 /// One process, several GPUs, no launcher.
 void several_gpus(Plugin& plugin) {
   constexpr int gpus = 3;
@@ -275,6 +323,16 @@ int main(int count, char** arguments) {
     messages_to_itself(*Plugin::open(version));
     return 0;
   }
+  if (scenario == "mask") {
+    Plugin& plugin = *Plugin::open(version);
+    plugin.join(0xa1, 0, 1);
+    std::printf("%d\n", plugin.mask);
+    return 0;
+  }
+  if (scenario == "overtakes" && count == 5) {
+    overtakes(*Plugin::open(version), arguments + 3);
+    return 0;
+  }
   if (scenario == "aborts") {
     aborts(*Plugin::open(version));
     return 0;
@@ -289,6 +347,8 @@ int main(int count, char** arguments) {
     Comm comm = plugin.join(0xf2, 0, 1);
     whole_call(plugin, comm, {"AllReduce", 81, "ncclFloat32"});
     std::abort();
+  } else if (scenario == "hangs" && count == 6) {
+    hangs(plugin, rank, arguments[3], arguments + 4);
   } else {
     job(plugin, rank, ranks);
   }

@@ -204,6 +204,17 @@ TEST_P(NcclPlugin, GivesEachGpuOfAProcessARank) {
   EXPECT_EQ(differences(wanted, counted(calls_of(job.read()))), "");
 }
 
+/// Events by bits of nccl_profiler.h: group 1, collective 2, message 4, kernel 64, the program's calls 512
+/// and 1024, copy engines 4096.
+TEST_P(NcclPlugin, AsksForNoKernelsAtTheLightLevel) {
+  constexpr std::array<int, 7> light = {0, 7, 7, 7, 7, 7 + 512 + 1024, 7 + 512 + 1024 + 4096};
+  const int expected = light.at(static_cast<std::size_t>(GetParam()));
+  const NcclJob asked("COMMLENS_NCCL_PROFILER=light " + command(GetParam(), "mask"));
+  EXPECT_EQ(asked.out, fmt::format("{}\n", expected));
+  const NcclJob usual(command(GetParam(), "mask"));
+  EXPECT_EQ(usual.out, fmt::format("{}\n", expected + (GetParam() >= 3 ? 64 : 0)));
+}
+
 TEST_P(NcclPlugin, GivesUpEventsThatAreLongPast) {
   const NcclJob job(command(GetParam(), "late"));
   ASSERT_EQ(job.exit_code, 0) << job.err;
@@ -259,6 +270,19 @@ TEST(NcclRecord, SetsThePluginUpAndConcludesTheTrace) {
   EXPECT_EQ(job.out, "");
   EXPECT_NE(job.err.find("3 calls of 3 ranks"), std::string::npos) << job.err;
   EXPECT_EQ(job.read().streams.size(), 3U);
+}
+
+TEST(NcclRecord, TakesCallsAsEnqueuedOnlyAtTheLightLevel) {
+  const NcclJob job(fmt::format("{} record --nccl profiler=light -o trace -- {} 6 gpus", binary(),
+                                program("plugin_program")));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  const Trace trace = job.read();
+  EXPECT_EQ(counted(calls_of(trace)),
+            (Counts{{"0 ncclAllReduce all_reduce fp32 100 100 0,1,2 -1 | enqueued only", 1},
+                    {"1 ncclAllReduce all_reduce fp32 101 101 0,1,2 -1 | enqueued only", 1},
+                    {"2 ncclAllReduce all_reduce fp32 102 102 0,1,2 -1 | enqueued only", 1}}));
+  EXPECT_NE(trace.provenance.description.find("profiler=light: no times of the device"), std::string::npos)
+      << trace.provenance.description;
 }
 
 TEST(NcclRecord, SetsTheShimUp) {

@@ -1,13 +1,17 @@
 /* The calls of a program that knows nothing of commlens. In a file of its own: shim_program is linked with
  * it, shim_loader loads it as a private library, as Python does with PyTorch. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../capture/no_memory.h"
 #include "ranks.h"
@@ -18,6 +22,7 @@ typedef struct {
 typedef void* Comm;
 extern int stand_in_calls;
 __attribute__((weak)) int stand_in_gpu_is_clean(void);
+__attribute__((weak)) void stand_in_gpu_work(void* stream, int64_t ns);
 
 /* NOLINTBEGIN(readability-identifier-naming): the names are NCCL's */
 int ncclGroupStart(void);
@@ -137,14 +142,16 @@ static Comm made_for(unsigned char number, int size, int rank) {
   return comm;
 }
 
-/* Threads that call while another one aborts their communicator. Says how many calls were good, and how many not. */
+/* Threads that call while another one aborts their communicator. Says how many calls were good, and how many
+ * not. */
 enum { k_callers = 6, k_aborts = 300, k_calls_of_caller = 3000 };
 static _Atomic Comm current_comm;
 static atomic_long good_calls;
 static atomic_long bad_calls;
 static void* call_and_call(void* unused) {
   for (int i = 0; i < k_calls_of_caller; ++i) {
-    atomic_fetch_add(ncclAllReduce(NULL, NULL, 7, f32, 0, current_comm, k_one) == 0 ? &good_calls : &bad_calls, 1);
+    atomic_fetch_add(
+        ncclAllReduce(NULL, NULL, 7, f32, 0, current_comm, k_one) == 0 ? &good_calls : &bad_calls, 1);
   }
   return unused;
 }
@@ -166,7 +173,8 @@ static void aborts_meanwhile(void) {
   printf("%ld good %ld bad\n", atomic_load(&good_calls), atomic_load(&bad_calls));
 }
 
-/* A child that ends as any program does; its calls and the end of its communicator are none of the recording's. */
+/* A child that ends as any program does; its calls and the end of its communicator are none of the
+ * recording's. */
 static void forks(void) {
   Comm comm = made_for(2, 1, 0);
   OK(ncclAllReduce(NULL, NULL, 11, f32, 0, comm, k_one));
@@ -185,7 +193,8 @@ static void forks(void) {
   OK(ncclCommDestroy(comm));
 }
 
-/* One new call for which there is no memory; a communicator for which there is none, and five calls after it. */
+/* One new call for which there is no memory; a communicator for which there is none, and five calls after it.
+ */
 static void runs_out_of_memory(void) {
   Comm comm = made_for(4, 1, 0);
   OK(ncclAllReduce(NULL, NULL, 21, f32, 0, comm, k_one));
@@ -210,7 +219,8 @@ static void meet_at(const char* path, const char* mode) {
   fclose(end);
 }
 
-/* One of two ranks. Given two pipes, it opens the first when it has made its call, and waits for the second. */
+/* One of two ranks. Given two pipes, it opens the first when it has made its call, and waits for the second.
+ */
 static void calls_of_a_pair(int count, char** arguments) {
   const char* const rank = getenv("RANK");
   if (rank == NULL) {
@@ -226,6 +236,63 @@ static void calls_of_a_pair(int count, char** arguments) {
   }
 }
 
+/* All-reduces of four ranks of which the second never ends: `kernel`; because rank 2 does not call: `absent`;
+ * because its stream is busy with something else: `behind`. Rank 0 opens the first pipe then, and waits for
+ * the second. */
+static void calls_that_hang(const char* kind, char** pipes) {
+  const int rank = start_ranks(4);
+  Comm comm = made_for(7, 4, rank);
+  meet();
+  OK(ncclAllReduce(NULL, NULL, 1000, f32, 0, comm, k_one));
+  if (rank == 2 && strcmp(kind, "behind") == 0) {
+    stand_in_gpu_work(k_one, INT64_MAX / 8);
+  }
+  if (rank != 2 || strcmp(kind, "absent") != 0) {
+    OK(ncclAllReduce(NULL, NULL, 777, f32, 0, comm, k_one));
+  }
+  meet();
+  if (rank == 0) {
+    meet_at(pipes[0], "w");
+    meet_at(pipes[1], "r");
+  }
+  meet();
+}
+
+static int threads_of_this(void) {
+  DIR* const all = opendir("/proc/self/task");
+  int count = 0;
+  for (const struct dirent* entry = readdir(all); entry != NULL; entry = readdir(all)) {
+    count += entry->d_name[0] != '.';
+  }
+  closedir(all);
+  return count;
+}
+
+/* A call that the GPU carries out while the program computes; then a long time without any. A signal of the
+ * process meanwhile is the program's. */
+static void computes(char** pipes) {
+  sigset_t usual;
+  sigemptyset(&usual);
+  sigaddset(&usual, SIGUSR1);
+  Comm comm = made_for(8, 1, 0);
+  const int threads = threads_of_this();
+  OK(ncclAllReduce(NULL, NULL, 91, f32, 0, comm, k_one));
+  sigprocmask(SIG_BLOCK, &usual, NULL);
+  kill(getpid(), SIGUSR1);
+  meet_at(pipes[0], "w");
+  meet_at(pipes[1], "r");
+  sigset_t pending;
+  sigpending(&pending);
+  want(sigismember(&pending, SIGUSR1), 1, "a signal that the program has not taken");
+  const struct timespec pause = {0, 50000000};
+  for (int look = 0; look < 2400 && threads_of_this() > threads; ++look) {
+    nanosleep(&pause, NULL);
+  }
+  want(threads_of_this(), threads, "counting threads when nothing is under way");
+  OK(ncclAllReduce(NULL, NULL, 92, f32, 0, comm, k_one));
+  want(threads_of_this(), threads + 1, "counting threads when something is under way");
+}
+
 int run_calls(int count, char** arguments) {
   const char* const scenario = count > 1 ? arguments[1] : "four";
   if (strcmp(scenario, "group") == 0) {
@@ -238,6 +305,10 @@ int run_calls(int count, char** arguments) {
     forks();
   } else if (strcmp(scenario, "no-memory") == 0) {
     runs_out_of_memory();
+  } else if (strcmp(scenario, "hangs") == 0 && count == 5) {
+    calls_that_hang(arguments[2], arguments + 3);
+  } else if (strcmp(scenario, "computes") == 0 && count == 4) {
+    computes(arguments + 2);
   } else if (strcmp(scenario, "pair") == 0) {
     calls_of_a_pair(count, arguments);
   } else {

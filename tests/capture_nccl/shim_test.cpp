@@ -174,6 +174,15 @@ TEST(NcclShimProcess, AForkedChildThatEndsAsUsualLeavesTheRecordingAlone) {
   EXPECT_FALSE(std::filesystem::exists(job.trace().string() + "-2"));
 }
 
+/// The child has no thread that looks at the GPU, and touches nothing of its parent's.
+TEST(NcclShimProcess, AForkedChildLeavesTheCallsUnderWayAlone) {
+  const NcclJob job(preloaded(program("shim_program_cuda") + " forks"));
+  ASSERT_EQ(job.exit_code, 0) << job.err;
+  EXPECT_EQ(job.err, "");
+  EXPECT_EQ(counted(calls_of(job.read())), (Counts{{"0 ncclAllReduce all_reduce fp32 11 11 0 -1", 1},
+                                                   {"0 ncclAllReduce all_reduce fp32 14 14 0 -1", 1}}));
+}
+
 TEST(NcclShimProcess, CallsWithoutMemoryAreCountedAndReported) {
   const NcclJob job(preloaded(program("shim_program") + " no-memory"));
   ASSERT_EQ(job.exit_code, 0) << job.err;
