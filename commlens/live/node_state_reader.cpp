@@ -224,6 +224,7 @@ class NodeReader {
     if (fields_.find(object, where, "blocking", true) != nullptr) {
       call.op.blocking = fields_.flag(object, where, "blocking", false);
     }
+    call.is_on_device = fields_.flag(object, where, "on_device", false);
     call.name = fields_.text(object, where, "name");
     call.tag = fields_.text(object, where, "tag");
     call.site = fields_.text(object, where, "site");

@@ -78,6 +78,9 @@ ordered_json seen_json(const SeenCall& call) {
   if (call.op.blocking) {
     json["blocking"] = *call.op.blocking;
   }
+  if (call.is_on_device) {
+    json["on_device"] = true;
+  }
   if (call.channel == k_no_channel) {
     json["members"] = members_json(call.members);
   } else {
