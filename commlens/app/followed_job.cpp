@@ -1,6 +1,9 @@
 #include "commlens/app/followed_job.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -29,7 +32,13 @@ Result<std::vector<std::string>> agents_at(const JobPlace& job) {
   if (!job.agents_file.empty()) {
     return read_agents(job.agents_file);
   }
-  return is_url(job.place) ? std::vector<std::string>{job.place} : std::vector<std::string>();
+  if (!is_url(job.place)) {
+    return std::vector<std::string>();
+  }
+  return is_address(job.place)
+             ? Result<std::vector<std::string>>({job.place})
+             : failure(
+                   "no address of a serve; write http://HOST:PORT/, and a token into --agents-token-file");
 }
 
 FollowOptions options_of(const WatchRequest& request) {
@@ -50,6 +59,10 @@ FollowOptions options_of(const WatchRequest& request) {
 Result<WatchRequest> followed_at(const JobPlace& job) {
   if (job.place.empty() == job.agents_file.empty()) {
     return failure("say what to follow: DIR, or --agents FILE");
+  }
+  std::error_code unknown;
+  if (!job.publish.empty() && std::filesystem::equivalent(job.publish, job.place, unknown)) {
+    return failure("--publish: states of nodes have a directory of their own, not that of the recording");
   }
   WatchRequest request;
   request.publish = job.publish;
@@ -104,13 +117,14 @@ Result<void> FollowedJobSource::look_for_states() {
 }
 
 Result<void> FollowedJobSource::poll(PollTime time) {
-  return look_for_states().and_then([&]() -> Result<void> {
-    if (FolderFollower* const its = folder()) {
-      return its->poll(time);
-    }
-    std::get<NodesFollower>(follower_).poll(time);
-    return {};
-  });
+  FolderFollower* const its = folder();
+  return (its != nullptr ? its->poll(time) : Result<void>())
+      .and_then([&] { return look_for_states(); })
+      .map([&] {
+        if (NodesFollower* const nodes = std::get_if<NodesFollower>(&follower_)) {
+          nodes->poll(time);
+        }
+      });
 }
 
 const JobView& FollowedJobSource::view() const {
@@ -126,7 +140,8 @@ void NodePublisher::look(const JobView& view, PollTime time) {
   written_ = time.steady;
   state_ = view.state;
   try {
-    write_node_state(folder_, node_state_of(view, own_host(), k_pause));
+    write_node_state(folder_,
+                     node_state_of(view, own_host(), std::max<std::chrono::nanoseconds>(k_pause, interval_)));
     failure_.clear();
   } catch (const SystemError& error) {
     if (std::exchange(failure_, error.what()) != error.what()) {

@@ -52,7 +52,9 @@ class FollowedJobSource {
 class NodePublisher {
  public:
   /// `folder`: empty: nothing is written.
-  NodePublisher(std::string folder, Events events) : folder_(std::move(folder)), events_(std::move(events)) {}
+  /// `interval`: from one poll to the next.
+  NodePublisher(std::string folder, std::chrono::milliseconds interval, Events events)
+      : folder_(std::move(folder)), interval_(interval), events_(std::move(events)) {}
   /// After each poll; writes when the last state is k_pause old, and at once when the job's state changed.
   void look(const JobView& view, PollTime time);
 
@@ -60,6 +62,7 @@ class NodePublisher {
 
  private:
   std::string folder_;
+  std::chrono::milliseconds interval_;
   Events events_;
   std::optional<std::chrono::nanoseconds> written_;
   LiveState state_ = LiveState::absent;

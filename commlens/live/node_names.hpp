@@ -12,8 +12,11 @@ constexpr std::string_view k_collective_channel = "collective";
 constexpr std::string_view k_pair_channel = "pair";
 constexpr std::string_view k_window_channel = "window";
 
-/// Of a rank's requests under way so many are told, the earliest ones; how many there are is told, too.
-constexpr std::size_t k_most_requests_of_node = 256;
+/// Of a rank's requests under way, and of its blocking calls, so many are told, the earliest ones; how many
+/// there are is told, too.
+constexpr std::size_t k_most_calls_of_node = 256;
+/// A difference of more sides is none that anybody could read.
+constexpr std::size_t k_most_sides_of_node = 64;
 
 std::string_view name_of(CallPart part);
 

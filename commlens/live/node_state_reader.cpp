@@ -22,8 +22,9 @@ constexpr JsonFields::Range k_any = {INT64_MIN, INT64_MAX};
 constexpr JsonFields::Range k_count = {0, INT64_MAX};
 constexpr JsonFields::Range k_age = {
     0, std::int64_t{1} << 56};  // two years in ns: ages are added and multiplied
-constexpr JsonFields::Range k_rank = {0, INT32_MAX};
-constexpr JsonFields::Range k_root = {-1, INT32_MAX};
+constexpr JsonFields::Range k_rank = {0,
+                                      std::int64_t{1} << 17};  // a job of more is none that can be followed
+constexpr JsonFields::Range k_root = {-1, k_rank.second};
 constexpr JsonFields::Range k_elements = {-1, std::int64_t{1} << 56};
 constexpr JsonFields::Range k_iterations = {INT32_MIN, INT32_MAX};
 // A state of more is none: 10,000 members in each of 100 communicators are 10^6.
@@ -152,6 +153,7 @@ class NodeReader {
 
   void read_job() {
     state_.node = fields_.text(root_, "", "node");
+    state_.follower = fields_.text(root_, "", "follower");
     state_.number = fields_.number(root_, "", "number", k_count);
     state_.interval = age(root_, "", "interval_ns");
     view_.name = fields_.text(root_, "", "trace");
@@ -193,8 +195,9 @@ class NodeReader {
         .is_pair = kind == k_pair_channel,
         .is_window = kind == k_window_channel,
         .members = members_of(object, where, "members"),
-        .communicator = fields_.word(object, where, "communicator",
-                                     [](const std::string& text) { return communicator_from(text); })};
+        .communicator = fields_.word(object, where, "communicator", [](const std::string& text) {
+          return text.empty() ? std::optional(k_no_communicator) : communicator_from(text);
+        })};
     if (!channel.is_pair && !channel.is_window && kind != k_collective_channel) {
       fields_.fail(where, "has a channel of unknown kind");
     }
@@ -235,6 +238,12 @@ class NodeReader {
     } else {
       call.members = members_of(object, where, "members");
     }
+    const bool has_channel = call.channel < view_.hang.job.channels.size();
+    const bool is_pair = has_channel && view_.hang.job.channels[call.channel].is_pair;
+    const bool is_message = call.part == CallPart::send || call.part == CallPart::receive;
+    if (has_channel != (is_message || call.part == CallPart::collective) || is_pair != is_message) {
+      fields_.fail(where, "\"part\" does not go with its channel");
+    }
     return call;
   }
 
@@ -271,7 +280,12 @@ class NodeReader {
       }
       progress.entered[static_cast<std::size_t>(channel)] = number;
     }
-    for (const json& call : fields_.array(object, where, "open")) {
+    const json& open = fields_.array(object, where, "open");
+    if (open.size() > 2 * k_most_calls_of_node) {
+      fields_.fail(where, "has too many calls under way");
+      return progress;
+    }
+    for (const json& call : open) {
       progress.open.push_back(call_of(call));
     }
     if (Object last = part(object, where, "last"); !last.is_null()) {
@@ -331,7 +345,12 @@ class NodeReader {
     CallDifference difference{.channel = channel_row(object, where),
                               .number = fields_.number(object, where, "number", k_count),
                               .sides = {}};
-    for (const json& side : fields_.array(object, where, "sides")) {
+    const json& sides = fields_.array(object, where, "sides");
+    if (sides.size() > k_most_sides_of_node) {
+      fields_.fail(where, "has too many sides");
+      return difference;
+    }
+    for (const json& side : sides) {
       Object asked = part(side, where, "asked_for");
       CallSignature signature{.kind = fields_.word(asked, where, "op", &comm_kind_from),
                               .name = fields_.text(asked, where, "name"),

@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "commlens/live/node_names.hpp"
 #include "commlens/live/node_state.hpp"
+#include "commlens/trace/rank_process.hpp"
 
 namespace commlens {
 namespace {
@@ -58,7 +60,7 @@ ordered_json channel_json(const CallChannel& channel) {
                                                   : k_collective_channel;
   return {{"kind", kind},
           {"members", members_json(channel.members)},
-          {"communicator", text_of(channel.communicator)}};
+          {"communicator", channel.communicator == k_no_communicator ? "" : text_of(channel.communicator)}};
 }
 
 ordered_json seen_json(const SeenCall& call) {
@@ -107,8 +109,9 @@ ordered_json progress_json(const RankProgress& progress) {
     entered.push_back({channel, number});
   }
   ordered_json open = ordered_json::array();
+  std::size_t told[] = {0, 0};  // requests, blocking calls
   for (const SeenCall& call : progress.open) {
-    if (call.is_blocking() || open.size() < k_most_requests_of_node) {
+    if (told[call.is_blocking() ? 1 : 0]++ < k_most_calls_of_node) {
       open.push_back(seen_json(call));
     }
   }
@@ -169,6 +172,9 @@ ordered_json signature_json(const CallSignature& signature) {
 ordered_json difference_json(const CallDifference& difference) {
   ordered_json sides = ordered_json::array();
   for (const auto& [signature, ranks] : difference.sides) {
+    if (sides.size() == k_most_sides_of_node) {
+      break;
+    }
     sides.push_back({{"asked_for", signature_json(signature)}, {"ranks", members_json(ranks)}});
   }
   return {{"channel", difference.channel}, {"number", difference.number}, {"sides", std::move(sides)}};
@@ -187,6 +193,7 @@ ordered_json job_json(const NodeState& state) {
   const JobView& view = state.view;
   return {{"schema", k_node_schema},
           {"node", state.node},
+          {"follower", state.follower},
           {"number", state.number},
           {"interval_ns", state.interval.count()},
           {"trace", view.name},
@@ -238,7 +245,12 @@ std::string node_state_text(const NodeState& state) {
 }
 
 NodeState node_state_of(const JobView& view, std::string node, nanoseconds interval) {
-  NodeState state{.node = std::move(node), .number = view.watcher.polls, .interval = interval, .view = view};
+  const RankProcess own = own_process();
+  NodeState state{.node = std::move(node),
+                  .follower = fmt::format("{}:{}", own.pid, own.start_ticks),
+                  .number = view.watcher.polls,
+                  .interval = interval,
+                  .view = view};
   JobView& its = state.view;
   its.hang = {};
   its.hang.job.channels = view.hang.job.channels;

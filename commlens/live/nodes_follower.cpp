@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/sums.hpp"
-#include "commlens/live/call_signature.hpp"
+#include "commlens/live/asked_for.hpp"
 #include "commlens/live/hang_watch.hpp"
 #include "commlens/live/rank_processes.hpp"
 #include "commlens/live/rank_rows.hpp"
@@ -23,14 +23,16 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// The latest state of a node, whose channels are those of the job.
+/// The latest state of a node.
 struct FollowedNode {
   NodeState state;
-  nanoseconds came{};  // by the stopwatch here
+  nanoseconds came{};               // by the stopwatch here
+  std::vector<RankProgress> ranks;  // those of the state, with the job's channels
+  std::vector<nanoseconds> moved;   // when each of them did so last, by the stopwatch here
+  std::int64_t job = 0;             // which of the jobs that this follower has seen
   /// Nothing more will come of its ranks; it may not say so, where its manifest has those of other nodes,
   /// too.
   bool is_over() const {
-    const std::vector<RankProgress>& ranks = state.view.hang.job.ranks;
     const bool have_ended =
         !ranks.empty() && std::all_of(ranks.begin(), ranks.end(),
                                       [](const RankProgress& rank) { return rank.state.has_ended; });
@@ -42,6 +44,30 @@ struct FollowedNode {
     return !is_over() && now - came > patience;
   }
 };
+using Nodes = std::vector<const FollowedNode*>;
+
+/// Whether a rank has entered and left no call between two states of its node.
+bool is_unmoved(const RankProgress& before, const RankProgress& now) {
+  const auto numbers = [](const RankProgress& rank) {
+    return rank.last ? std::pair(rank.last->channel, rank.last->number)
+                     : std::pair(k_no_channel, std::int64_t{0});
+  };
+  const auto is_same = [](const SeenCall& a, const SeenCall& b) {
+    return a.channel == b.channel && a.number == b.number && a.part == b.part;
+  };
+  return before.state.process == now.state.process && before.calls == now.calls &&
+         numbers(before) == numbers(now) &&
+         std::equal(before.open.begin(), before.open.end(), now.open.begin(), now.open.end(), is_same);
+}
+
+/// Up to when something is known of all nodes whose ranks still run: the oldest of their states came then.
+nanoseconds known_until(const Nodes& nodes, nanoseconds now) {
+  nanoseconds until = now;
+  for (const FollowedNode* const node : nodes) {
+    until = node->is_over() || node->is_silent(now) ? until : std::min(until, node->came);
+  }
+  return until;
+}
 
 /// Where communicators are met that several nodes name, each by its own numbers.
 class JobChannels {
@@ -66,65 +92,9 @@ class JobChannels {
   std::size_t members_ = 0;
 };
 
-/// What was asked for in collectives that ranks are inside of, as far as their own node or another remembers.
-class AskedFor {
- public:
-  using Place = std::pair<std::size_t, std::int64_t>;  // channel, number
-
-  void add(const RankProgress& rank) {
-    for (const SeenCall& call : rank.open) {
-      if (add(rank.state.rank, call)) {
-        inside_.insert({call.channel, call.number});
-      }
-    }
-    if (rank.last) {
-      static_cast<void>(add(rank.state.rank, *rank.last));
-    }
-  }
-  void add(const CallDifference& difference) {
-    for (const auto& [signature, ranks] : difference.sides) {
-      for (const Rank rank : ranks) {
-        asked_[{difference.channel, difference.number}].try_emplace(rank, signature);
-      }
-    }
-  }
-  /// The first of each channel that a rank is inside of.
-  std::vector<CallDifference> differences() const {
-    std::vector<CallDifference> differences;
-    for (const Place& place : inside_) {
-      if (!differences.empty() && differences.back().channel == place.first) {
-        continue;
-      }
-      std::vector<std::pair<Rank, const CallSignature*>> calls;
-      std::map<CallSignature, const CallSignature*> known;
-      for (const auto& [rank, signature] : asked_.at(place)) {
-        calls.emplace_back(rank, known.try_emplace(signature, &signature).first->second);
-      }
-      CallDifference difference{.channel = place.first, .number = place.second, .sides = sides_of(calls)};
-      if (difference.sides.size() > 1) {
-        differences.push_back(std::move(difference));
-      }
-    }
-    return differences;
-  }
-
- private:
-  bool add(Rank rank, const SeenCall& call) {
-    const bool is_numbered =
-        call.part == CallPart::collective && call.channel != k_no_channel && call.number > 0;
-    if (is_numbered) {
-      asked_[{call.channel, call.number}].try_emplace(rank, signature_of(call.op, call.name, call.root));
-    }
-    return is_numbered;
-  }
-
-  std::map<Place, std::map<Rank, CallSignature>> asked_;
-  std::set<Place> inside_;
-};
-
 /// The rows of all nodes, added. A node may not know how many ranks the job has, and so which groups are of
 /// all.
-std::vector<LiveOp> merged_ops(const std::vector<const FollowedNode*>& nodes, std::int64_t job_ranks) {
+std::vector<LiveOp> merged_ops(const Nodes& nodes, std::int64_t job_ranks) {
   using Key = std::tuple<CommKind, std::string, Axis, std::int64_t>;
   std::map<Key, std::size_t> rows;
   std::vector<LiveOp> ops;
@@ -153,13 +123,24 @@ std::vector<LiveOp> merged_ops(const std::vector<const FollowedNode*>& nodes, st
   return settled_ops(std::move(ops));
 }
 
-/// As FolderFollower has it of one folder, by all ranks that have files somewhere.
-LiveState state_of_job(const std::vector<const FollowedNode*>& nodes, const LiveHang& hang, nanoseconds now) {
-  const auto says = [&](LiveState state) {
-    return [&, state](const FollowedNode* node) {
-      return node->state.view.state == state && !node->is_silent(now);
-    };
+/// As FolderFollower has it of one folder, by all ranks that have files somewhere. Nothing is over while a
+/// node is silent.
+LiveState state_of_job(const Nodes& nodes, const LiveHang& hang, nanoseconds now) {
+  const auto all = [&](const auto& what) { return std::all_of(nodes.begin(), nodes.end(), what); };
+  const auto any = [&](const auto& what) { return std::any_of(nodes.begin(), nodes.end(), what); };
+  const auto says = [](LiveState state) {
+    return [state](const FollowedNode* node) { return node->state.view.state == state; };
   };
+  const bool is_silence = any([&](const FollowedNode* node) { return node->is_silent(now); });
+  if (has_live_rank(hang.job, hang.processes)) {
+    return LiveState::running;
+  }
+  if (is_silence) {
+    return LiveState::unknown;
+  }
+  if (all(says(LiveState::removed))) {
+    return LiveState::removed;
+  }
   bool has_ranks = false;
   bool have_ended = true;
   bool are_over = true;  // ended, or their processes are gone
@@ -171,25 +152,13 @@ LiveState state_of_job(const std::vector<const FollowedNode*>& nodes, const Live
       are_over = are_over && (rank.has_ended || hang.processes[row] == ProcessState::gone);
     }
   }
-  if (std::all_of(nodes.begin(), nodes.end(), says(LiveState::removed))) {
-    return LiveState::removed;
-  }
   if (!has_ranks) {
     return LiveState::absent;
   }
-  const auto is_over = [](const FollowedNode* node) { return node->is_over(); };
-  const bool is_over_everywhere = std::all_of(nodes.begin(), nodes.end(), is_over);
-  if (have_ended && is_over_everywhere) {
-    return LiveState::ended;
+  if (have_ended || are_over || all([](const FollowedNode* node) { return node->is_over(); })) {
+    return have_ended ? LiveState::ended : LiveState::stopped;
   }
-  if (has_live_rank(hang.job, hang.processes)) {
-    return LiveState::running;
-  }
-  if (are_over || is_over_everywhere) {
-    return LiveState::stopped;
-  }
-  return std::any_of(nodes.begin(), nodes.end(), says(LiveState::running)) ? LiveState::running
-                                                                           : LiveState::unknown;
+  return any(says(LiveState::running)) ? LiveState::running : LiveState::unknown;
 }
 
 }  // namespace
@@ -199,12 +168,14 @@ struct NodesFollower::State {
       : source(std::move(from)), watch(options) {}
 
   void accept(const std::string& place, Result<NodeState> state, nanoseconds now);
-  void place(RankProgress& rank, const std::vector<std::size_t>& rows) const;
+  bool begins_another_job(const FollowedNode& node, const NodeState& state) const;
+  void place(FollowedNode& node);
+  Nodes followed(nanoseconds now) const;
   void build(const PollTime& time);
-  void build_job(const std::vector<const FollowedNode*>& all, const PollTime& time);
+  void build_job(const Nodes& all, const PollTime& time);
   void fill_ranks(const PollTime& time);
-  void say_silent(const std::vector<const FollowedNode*>& all, nanoseconds now);
-  void add_up(const std::vector<const FollowedNode*>& all);
+  void say_silent(const Nodes& all, nanoseconds now);
+  void add_up(const Nodes& all);
 
   std::unique_ptr<NodeSource> source;
   HangWatch watch;
@@ -212,6 +183,8 @@ struct NodesFollower::State {
   std::map<std::string, FollowedNode> nodes;  // by place
   std::map<std::string, std::string> errors;  // of places that cannot be read now
   JobChannels channels;
+  std::int64_t job = 1;     // counts jobs
+  nanoseconds job_began{};  // the latest, where it is not the first
   /// Where each rank is: of two nodes that have it, the one whose state came last.
   struct Home {
     const FollowedNode* node = nullptr;
@@ -220,52 +193,97 @@ struct NodesFollower::State {
   std::map<Rank, Home> homes;
 };
 
-/// Gives a rank's calls the job's channels.
-void NodesFollower::State::place(RankProgress& rank, const std::vector<std::size_t>& rows) const {
+/// Gives its ranks' calls the job's channels.
+void NodesFollower::State::place(FollowedNode& node) {
+  const JobProgress& its = node.state.view.hang.job;
+  std::vector<std::size_t> rows;
+  for (const CallChannel& channel : its.channels) {
+    rows.push_back(channels.row_of(channel));
+  }
   const auto moved = [&](SeenCall& call) {
     call.channel = call.channel == k_no_channel ? k_no_channel : rows[call.channel];
   };
-  std::unordered_map<std::size_t, std::int64_t> entered;
-  for (const auto& [channel, number] : rank.entered) {
-    entered[rows[channel]] = number;
+  node.ranks = its.ranks;
+  for (RankProgress& rank : node.ranks) {
+    rank.entered.clear();
+    std::for_each(rank.open.begin(), rank.open.end(), moved);
+    if (rank.last) {
+      moved(*rank.last);
+    }
   }
-  rank.entered = std::move(entered);
-  std::for_each(rank.open.begin(), rank.open.end(), moved);
-  if (rank.last) {
-    moved(*rank.last);
+  for (std::size_t row = 0; row < its.ranks.size(); ++row) {
+    for (const auto& [channel, number] : its.ranks[row].entered) {
+      node.ranks[row].entered[rows[channel]] = number;
+    }
   }
+}
+
+/// The folder of the node has another recording, or the batch system gave it another job.
+bool NodesFollower::State::begins_another_job(const FollowedNode& node, const NodeState& state) const {
+  const JobView& before = node.state.view;
+  const bool is_same_follower = node.state.follower == state.follower;
+  return node.job == job &&
+         ((is_same_follower && before.generation > 0 && state.view.generation > before.generation) ||
+          before.job_id != state.view.job_id);
 }
 
 void NodesFollower::State::accept(const std::string& place_name, Result<NodeState> state, nanoseconds now) {
-  if (!state || channels.is_full()) {
-    errors[place_name] = state ? "there are too many communicators" : state.error().message;
+  if (!state) {
+    errors[place_name] = state.error().message;
     return;
   }
-  errors.erase(place_name);
-  FollowedNode& node = nodes[place_name];
-  const bool is_same =
-      node.state.number == state->number && node.state.view.generation == state->view.generation;
-  if (is_same && node.came != nanoseconds{}) {
+  const auto [found, is_new] = nodes.try_emplace(place_name);
+  FollowedNode& node = found->second;
+  if (!is_new && node.state.follower == state->follower && node.state.number == state->number) {
     return;
   }
-  JobProgress& job = state->view.hang.job;
-  std::vector<std::size_t> rows;
-  for (const CallChannel& channel : job.channels) {
-    rows.push_back(channels.row_of(channel));
+  if (!is_new && begins_another_job(node, *state)) {
+    ++job;
+    job_began = now;
+    watch.forget();
+    channels = {};
+    for (auto& [place_of_other, other] : nodes) {
+      place(other);
+    }
   }
-  for (RankProgress& rank : job.ranks) {
-    place(rank, rows);
+  const FollowedNode before =
+      std::exchange(node, {.state = std::move(*state), .came = now, .ranks = {}, .moved = {}, .job = job});
+  place(node);
+  std::map<Rank, std::size_t> rows;
+  for (std::size_t row = 0; row < before.ranks.size(); ++row) {
+    rows[before.ranks[row].state.rank] = row;
   }
-  for (CallDifference& difference : job.differences) {
-    difference.channel = rows[difference.channel];
+  for (std::size_t row = 0; row < node.ranks.size(); ++row) {
+    const auto known = rows.find(node.ranks[row].state.rank);
+    const nanoseconds told = now - node.state.view.ranks[row].still_for;
+    // A state may come later after it was made than the one before.
+    const bool is_known = known != rows.end() && is_unmoved(before.ranks[known->second], node.ranks[row]);
+    node.moved.push_back(is_known ? std::min(before.moved[known->second], told) : told);
   }
-  job.channels.clear();
-  node.state = std::move(*state);
-  node.came = now;
+  if (channels.is_full()) {
+    errors[place_name] = "there are too many communicators";
+    nodes.erase(found);
+    channels = {};
+    for (auto& [place_of_other, other] : nodes) {
+      place(other);
+    }
+  }
+}
+
+/// Those of the latest job. One that has not said that it has begun, too, is left out for a while.
+Nodes NodesFollower::State::followed(nanoseconds now) const {
+  constexpr std::chrono::seconds patience(60);
+  Nodes all;
+  for (const auto& [place_name, node] : nodes) {
+    if (node.job == job || now - job_began > patience) {
+      all.push_back(&node);
+    }
+  }
+  return all;
 }
 
 /// Who waits for whom among the ranks of all nodes.
-void NodesFollower::State::build_job(const std::vector<const FollowedNode*>& all, const PollTime& time) {
+void NodesFollower::State::build_job(const Nodes& all, const PollTime& time) {
   homes.clear();
   AskedFor asked;
   for (const FollowedNode* const node : all) {
@@ -279,7 +297,7 @@ void NodesFollower::State::build_job(const std::vector<const FollowedNode*>& all
   hang = {};
   hang.job.channels = channels.all();
   for (const auto& [rank, home] : homes) {
-    RankProgress progress = home.node->state.view.hang.job.ranks[home.row];
+    RankProgress progress = home.node->ranks[home.row];
     progress.state.is_recorded = progress.state.is_recorded && !home.node->is_silent(time.steady);
     if (progress.is_known()) {
       asked.add(progress);
@@ -287,7 +305,8 @@ void NodesFollower::State::build_job(const std::vector<const FollowedNode*>& all
     hang.job.ranks.push_back(std::move(progress));
   }
   for (const FollowedNode* const node : all) {
-    for (const CallDifference& difference : node->state.view.hang.job.differences) {
+    for (CallDifference difference : node->state.view.hang.job.differences) {
+      difference.channel = channels.row_of(node->state.view.hang.job.channels[difference.channel]);
       asked.add(difference);
     }
   }
@@ -300,13 +319,13 @@ void NodesFollower::State::build_job(const std::vector<const FollowedNode*>& all
     if (home != homes.end()) {
       const FollowedNode& node = *home->second.node;
       const LiveRank& rank = node.state.view.ranks[home->second.row];
-      moved[row] = node.came - rank.still_for;
+      moved[row] = node.moved[home->second.row];
       hang.processes[row] = node.is_silent(time.steady) ? ProcessState::unknown : rank.process_state;
     }
   }
   mark_halted(hang.job, hang.processes);
   view.state = state_of_job(all, hang, time.steady);
-  watch.look(hang, moved, time.steady, view.state);
+  watch.look(hang, moved, known_until(all, time.steady), view.state);
 }
 
 void NodesFollower::State::fill_ranks(const PollTime& time) {
@@ -325,7 +344,7 @@ void NodesFollower::State::fill_ranks(const PollTime& time) {
       rank.error = fmt::format("{} has said nothing for {} s", node.state.node,
                                std::chrono::duration_cast<std::chrono::seconds>(since).count());
     }
-    rank.still_for += since;
+    rank.still_for = time.steady - node.moved[home->second.row];
     rank.last_progress_unix_ns = time.unix_ns - rank.still_for.count();
     rank.state = state_of(rank, view.hang, row, stuck.contains(row));
     const SeenCall* const call = view.hang.job.ranks[row].state.has_ended ? nullptr : call_of(view.hang, row);
@@ -334,13 +353,15 @@ void NodesFollower::State::fill_ranks(const PollTime& time) {
   }
 }
 
-void NodesFollower::State::say_silent(const std::vector<const FollowedNode*>& all, nanoseconds now) {
+void NodesFollower::State::say_silent(const Nodes& all, nanoseconds now) {
   std::vector<std::string> silent;
   for (const FollowedNode* const node : all) {
     if (node->is_silent(now)) {
       silent.push_back(node->state.node);
     }
   }
+  const auto troubled = std::find_if(
+      all.begin(), all.end(), [](const FollowedNode* node) { return !node->state.view.error.empty(); });
   view.error.clear();
   if (!silent.empty()) {
     view.error = fmt::format("{} of {} nodes have been silent for long: {}{}", silent.size(), all.size(),
@@ -348,11 +369,13 @@ void NodesFollower::State::say_silent(const std::vector<const FollowedNode*>& al
   } else if (!errors.empty()) {
     view.error = fmt::format("{}: {}{}", errors.begin()->first, errors.begin()->second,
                              errors.size() > 1 ? fmt::format("; {} more", errors.size() - 1) : "");
+  } else if (troubled != all.end()) {
+    view.error = fmt::format("{}: {}", (*troubled)->state.node, (*troubled)->state.view.error);
   }
 }
 
 /// What needs no rank of another node.
-void NodesFollower::State::add_up(const std::vector<const FollowedNode*>& all) {
+void NodesFollower::State::add_up(const Nodes& all) {
   view.ops = merged_ops(all, homes.empty() ? 0 : homes.rbegin()->first.value + 1);
   view.totals = total_of(view.ops, &LiveOp::sums);
   view.recent = total_of(view.ops, &LiveOp::recent);
@@ -385,21 +408,17 @@ void NodesFollower::State::add_up(const std::vector<const FollowedNode*>& all) {
 }
 
 void NodesFollower::State::build(const PollTime& time) {
-  std::vector<const FollowedNode*> all;
-  view.generation = 0;
-  for (const auto& [place, node] : nodes) {
-    all.push_back(&node);
-    const JobView& its = node.state.view;
-    view.generation = std::max(view.generation, its.generation);
-    view.name = its.name;
-    view.job_id = its.job_id;
-    view.producer = its.producer;
-    view.description = its.description;
-  }
+  const Nodes all = followed(time.steady);
   say_silent(all, time.steady);
   if (all.empty()) {
     return;
   }
+  view.generation = job;
+  const JobView& first = all.front()->state.view;
+  view.name = first.name;
+  view.job_id = first.job_id;
+  view.producer = first.producer;
+  view.description = first.description;
   build_job(all, time);
   watch.alert(view, time.unix_ns);
   for (const FollowedNode* const node : all) {
@@ -425,6 +444,7 @@ void NodesFollower::poll(PollTime time) {
   const auto began = std::chrono::steady_clock::now();
   State& state = *state_;
   ++state.view.watcher.polls;
+  state.errors.clear();
   state.source->look([&](const std::string& place, Result<NodeState> node) {
     state.accept(place, std::move(node), time.steady);
   });

@@ -21,7 +21,8 @@ class NodeSource {
   NodeSource(const NodeSource&) = delete;
   NodeSource& operator=(const NodeSource&) = delete;
 
-  /// Gives what has come since the last look, or why a place cannot be read now. Never waits for a node.
+  /// Gives what has come since the last look, and of each place that cannot be read now why, each time. Never
+  /// waits for a node.
   virtual void look(const Sink& sink) = 0;
 };
 

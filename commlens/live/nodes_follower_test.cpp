@@ -2,6 +2,7 @@
 #include "commlens/live/nodes_follower.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,13 +43,13 @@ class PlantedSource final : public NodeSource {
 /// Four ranks on two machines, and one who follows both.
 class TwoNodes {
  public:
-  TwoNodes()
+  explicit TwoNodes(std::optional<std::chrono::nanoseconds> hang_after = std::chrono::seconds(30))
       : a_(directory_.path() / "a", 4),
         b_(directory_.path() / "b", 4),
         on_a_(directory_.path() / "a"),
         on_b_(directory_.path() / "b"),
         news_(std::make_shared<PlantedSource::News>()),
-        all_(std::make_unique<PlantedSource>(news_), "job", {.hang_after = std::chrono::seconds(30)}) {}
+        all_(std::make_unique<PlantedSource>(news_), "job", {.hang_after = hang_after}) {}
 
   FollowedRanks& of(std::int64_t rank) { return rank < 2 ? a_ : b_; }
   void call(std::int64_t rank, std::int64_t elements = 8) { of(rank).call(rank, elements); }
@@ -162,6 +163,82 @@ TEST(NodesFollower, NamesTheRankOfAnotherNodeThatAskedForSomethingElse) {
 
 // What its ranks do is not known then: they are named where all others wait for them, as those without files
 // are.
+// Nothing else moves, so it is no pause that has ended; the alert is due 30 s after the last call all the
+// same.
+TEST(NodesFollower, TakesAStateThatComesLateForNoMovement) {
+  TwoNodes job(std::nullopt);
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    job.call(rank);
+  }
+  job.enter(0);
+  for (const std::int64_t second : {0, 5, 10, 15, 20}) {
+    EXPECT_EQ(culprits(job.look(second)), Ranks{});
+  }
+  job.tell(1, 7200 + 25);
+  job.tell(0, 25);  // it says what was at 25 s, and comes at 28 s
+  EXPECT_EQ(culprits(job.look_again(28)), Ranks{});
+  EXPECT_EQ(culprits(job.look(31)), (Ranks{1, 2, 3}));
+}
+
+// A healthy job, of which one node tells an older moment: it is not known whether that one stands still.
+TEST(NodesFollower, TakesAnOlderStateForNoStandstill) {
+  TwoNodes job;
+  const auto step = [&] {
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      job.call(rank);
+    }
+  };
+  step();
+  static_cast<void>(job.look(0));
+  step();
+  job.enter(2);
+  job.enter(3);
+  job.tell(1, 7210);
+  for (std::int64_t second = 10; second < 14; ++second) {
+    EXPECT_EQ(culprits(job.look_again(second)), Ranks{});
+    EXPECT_LT(job.look_again(second).hang.still_for, k_second);
+  }
+}
+
+TEST(NodesFollower, EndsNothingWhileANodeIsSilent) {
+  TwoNodes job;
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    job.call(rank);
+  }
+  static_cast<void>(job.look(1));
+  job.of(0).close();
+  for (std::int64_t second = 2; second < 60; ++second) {
+    job.tell(0, second);
+    static_cast<void>(job.look_again(second));
+  }
+  EXPECT_EQ(job.look_again(60).state, LiveState::unknown);
+}
+
+TEST(NodesFollower, ForgetsAnEarlierJob) {
+  auto news = std::make_shared<PlantedSource::News>();
+  NodesFollower all(std::make_unique<PlantedSource>(news), "job", {});
+  test_support::PlannedCluster job(2);
+  const auto tell = [&](std::int64_t node, std::int64_t number, const std::string& id) {
+    NodeState state = job.state(node, number);
+    state.view.job_id = id;
+    news->emplace_back(state.node, std::move(state));
+  };
+  tell(0, 1, "17");
+  tell(1, 1, "17");
+  all.poll(at(0));
+  EXPECT_EQ(all.view().generation, 1);
+  EXPECT_EQ(all.view().ranks.size(), 16U);
+  tell(0, 2, "18");
+  all.poll(at(5));
+  EXPECT_EQ(all.view().generation, 2);
+  EXPECT_EQ(all.view().job_id, "18");
+  EXPECT_EQ(all.view().ranks.size(), 8U);  // the other node has not said that it has begun
+  tell(1, 2, "18");
+  all.poll(at(6));
+  EXPECT_EQ(all.view().generation, 2);
+  EXPECT_EQ(all.view().ranks.size(), 16U);
+}
+
 TEST(NodesFollower, NamesASilentNodeWhereAllOthersWaitForIt) {
   TwoNodes job;
   for (std::int64_t rank = 0; rank < 4; ++rank) {
@@ -262,10 +339,20 @@ TEST(NodesFollower, NamesOneOfAThousandRanks) {
   EXPECT_EQ(alert.waiting, 1023);
 }
 
+// Older recordings, and NCCL where its number is not known.
+TEST(NodeState, HasCommunicatorsWithoutNumbers) {
+  NodeState state;
+  state.view.hang.job.channels.push_back({.members = {Rank{0}, Rank{3}}, .communicator = k_no_communicator});
+  const Result<NodeState> read = node_state_from(node_state_text(state));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->view.hang.job.channels, state.view.hang.job.channels);
+}
+
 TEST(NodeState, OfAnotherFormIsRefused) {
   TwoNodes job;
   job.call(0);
   job.enter(1);
+  using namespace nlohmann::literals;
   const nlohmann::json good = nlohmann::json::parse(node_state_text(job.state(0, 1)));
   const auto error_of = [&](const char* place, const nlohmann::json& value) {
     nlohmann::json bad = good;
@@ -287,6 +374,11 @@ TEST(NodeState, OfAnotherFormIsRefused) {
   EXPECT_EQ(error_of("/ranks/1/calls/open/0/channel", 1), "call \"channel\" must be an integer from 0 to 0");
   EXPECT_EQ(error_of("/ranks/1/calls/open/0/input", std::int64_t{1} << 57),
             "call \"input\" must be an integer from 0 to 72057594037927936");
+  EXPECT_EQ(error_of("/ranks/1/calls/open/0/part", "send"), "call \"part\" does not go with its channel");
+  nlohmann::json many = nlohmann::json::array();
+  many.insert(many.end(), 513, good["/ranks/1/calls/open/0"_json_pointer]);
+  EXPECT_EQ(error_of("/ranks/1/calls/open", many), "calls has too many calls under way");
+  EXPECT_EQ(error_of("/ranks/1/rank", 131'073), "ranks \"rank\" must be an integer from 0 to 131072");
   EXPECT_EQ(error_of("/ops/0/durations/counts/0/0", 400), "ops has a class of durations that there is not");
   EXPECT_EQ(error_of("/ranks", 3), "\"ranks\" must be an array");
   EXPECT_FALSE(node_state_from("{"));

@@ -67,7 +67,10 @@ void SpoolSource::read(const PlainFile& directory, const fs::path& name, const S
     return;
   }
   const auto before = read_.find(name.string());
-  if (before != read_.end() && before->second == *now) {
+  if (before != read_.end() && before->second.look == *now) {
+    if (!before->second.error.empty()) {
+      sink(place, failure(before->second.error));
+    }
     return;
   }
   if (now->bytes > k_largest_state) {
@@ -75,9 +78,13 @@ void SpoolSource::read(const PlainFile& directory, const fs::path& name, const S
     return;
   }
   std::string text(now->bytes, '\0');
-  text.resize(file.read(0, std::as_writable_bytes(std::span(text))));
-  read_[name.string()] = *now;
-  sink(place, node_state_from(text));
+  if (file.read(0, std::as_writable_bytes(std::span(text))) < text.size()) {
+    sink(place, failure("could not be read to its end"));  // it is tried again
+    return;
+  }
+  Result<NodeState> state = node_state_from(text);
+  read_[name.string()] = {*now, state ? "" : state.error().message};
+  sink(place, std::move(state));
 }
 
 void SpoolSource::look(const Sink& sink) {

@@ -33,7 +33,11 @@ class SpoolSource final : public NodeSource {
   void read(const PlainFile& directory, const std::filesystem::path& name, const Sink& sink);
 
   std::filesystem::path folder_;
-  std::map<std::string, PlainFile::Look> read_;  // by name, as it was when it was read
+  struct Read {
+    PlainFile::Look look;  // as it was then
+    std::string error;     // what was wrong with it; empty: nothing
+  };
+  std::map<std::string, Read> read_;  // by name
 };
 
 }  // namespace commlens

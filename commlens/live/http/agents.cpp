@@ -12,6 +12,13 @@ namespace commlens {
 
 bool is_url(std::string_view text) { return text.starts_with("http://") || text.starts_with("https://"); }
 
+bool is_address(std::string_view text) {
+  const std::size_t begin = text.find("://");
+  const std::string_view rest = is_url(text) ? text.substr(begin + 3) : std::string_view();
+  const std::string_view host = rest.substr(0, rest.find('/'));
+  return !host.empty() && host.find('@') == std::string_view::npos;
+}
+
 std::string node_url(const std::string& address) {
   return fmt::format("{}{}api/v1/node", address, address.ends_with('/') ? "" : "/");
 }
@@ -29,7 +36,7 @@ Result<std::vector<std::string>> read_agents(const std::string& file) {
           if (line.empty() || line.front() == '#') {
             continue;
           }
-          if (!is_url(line)) {
+          if (!is_address(line)) {
             return failure(
                 fmt::format("{}:{}: no address of an agent; write http://HOST:PORT/", file, number));
           }
@@ -105,7 +112,17 @@ void AgentsSource::look(const Sink& sink) {
     news.swap(news_);
   }
   for (const auto& [row, outcome] : news) {
-    sink(addresses_[row], outcome.why.empty() ? node_state_from(outcome.body) : failure(outcome.why));
+    Result<NodeState> state =
+        outcome.why.empty() ? node_state_from(outcome.body) : Result<NodeState>(failure(outcome.why));
+    errors_.erase(row);
+    if (state) {
+      sink(addresses_[row], std::move(state));
+    } else {
+      errors_[row] = state.error().message;
+    }
+  }
+  for (const auto& [row, error] : errors_) {
+    sink(addresses_[row], failure(error));
   }
 }
 

@@ -31,6 +31,10 @@ struct GetRequest {
 using HttpGetFunction = void (*)(const GetRequest& request, const std::function<bool()>& is_stopped,
                                  const std::function<void(std::size_t row, GetOutcome&& outcome)>& sink);
 
+/// Whether it can be the address of an agent: http or https, and no name or password in it, which would be
+/// shown.
+bool is_address(std::string_view text);
+
 /// Where states are asked for: /api/v1/node below the address of a page of `serve`.
 std::string node_url(const std::string& address);
 bool is_url(std::string_view text);
@@ -62,7 +66,8 @@ class AgentsSource final : public NodeSource {
   GetRequest request_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::size_t, GetOutcome> news_;  // that were not given yet, by row of addresses_
+  std::map<std::size_t, GetOutcome> news_;     // that were not given yet, by row of addresses_
+  std::map<std::size_t, std::string> errors_;  // of the latest answers; of look() alone
   bool has_asked_all_ = false;
   bool is_stopped_ = false;
   std::thread thread_;

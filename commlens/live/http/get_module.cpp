@@ -11,7 +11,8 @@ namespace {
 
 constexpr long k_get_limit_ms = 5000;
 constexpr int k_get_look_ms = 100;
-constexpr std::size_t k_at_once = 64;
+constexpr long k_connect_limit_ms = 2000;
+constexpr std::size_t k_at_once = 512;  // so that some that do not answer keep no other waiting
 
 /// One question under way.
 struct Question {
@@ -39,6 +40,8 @@ bool ask(Question& question, std::size_t row, const std::string& url, const curl
   curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
   curl_easy_setopt(handle, CURLOPT_USERAGENT, "commlens");
   curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(handle, CURLOPT_PROXY, "");  // agents are near; a proxy would see the token
+  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, k_connect_limit_ms);
   curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, k_get_limit_ms);
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);
@@ -90,8 +93,13 @@ class Round {
       state = curl_multi_perform(multi_.get(), &running);
       take_answers();
       start_more();
-      if (running > 0 && state == CURLM_OK) {
+      if (under_way_ > 0 && state == CURLM_OK) {
         state = curl_multi_poll(multi_.get(), nullptr, 0, k_get_look_ms, nullptr);
+      }
+    }
+    for (std::size_t row = 0; state != CURLM_OK && row < questions_.size(); ++row) {
+      if (row >= next_ || questions_[row].handle) {
+        sink_(row, {.body = {}, .why = curl_multi_strerror(state)});
       }
     }
   }
@@ -102,8 +110,8 @@ class Round {
       const std::size_t row = next_++;
       Question& question = questions_[row];
       question.handle.reset(curl_easy_init());
-      if (ask(question, row, request_.urls[row], headers_.get())) {
-        curl_multi_add_handle(multi_.get(), question.handle.get());
+      if (ask(question, row, request_.urls[row], headers_.get()) &&
+          curl_multi_add_handle(multi_.get(), question.handle.get()) == CURLM_OK) {
         ++under_way_;
       } else {
         sink_(row, {.body = {}, .why = "libcurl takes no such address"});
