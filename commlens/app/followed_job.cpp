@@ -132,20 +132,20 @@ const JobView& FollowedJobSource::view() const {
 }
 
 void NodePublisher::look(const JobView& view, PollTime time) {
-  const bool is_news = view.state != state_;
-  if (folder_.empty() || view.generation == 0 ||
-      (!is_news && written_ && time.steady - *written_ < k_pause)) {
+  const bool is_due =
+      request_.is_single || view.state != state_ || !written_ || time.steady - *written_ >= k_pause;
+  if (request_.publish.empty() || view.generation == 0 || !is_due) {
     return;
   }
   written_ = time.steady;
   state_ = view.state;
   try {
-    write_node_state(folder_,
-                     node_state_of(view, own_host(), std::max<std::chrono::nanoseconds>(k_pause, interval_)));
+    const std::chrono::nanoseconds interval = std::max<std::chrono::nanoseconds>(k_pause, request_.interval);
+    write_node_state(request_.publish, node_state_of(view, own_host(), interval));
     failure_.clear();
   } catch (const SystemError& error) {
     if (std::exchange(failure_, error.what()) != error.what()) {
-      events_.warn(error.what());
+      request_.events.warn(error.what());
     }
   }
 }

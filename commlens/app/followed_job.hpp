@@ -51,19 +51,16 @@ class FollowedJobSource {
 /// Keeps the state of this node in a folder that all nodes see.
 class NodePublisher {
  public:
-  /// `folder`: empty: nothing is written.
-  /// `interval`: from one poll to the next.
-  NodePublisher(std::string folder, std::chrono::milliseconds interval, Events events)
-      : folder_(std::move(folder)), interval_(interval), events_(std::move(events)) {}
-  /// After each poll; writes when the last state is k_pause old, and at once when the job's state changed.
+  /// Without `request.publish` nothing is written.
+  explicit NodePublisher(const WatchRequest& request) : request_(request) {}
+  /// After each poll; writes when the last state is k_pause old, and at once when the job's state changed. Of
+  /// a single look each state is written.
   void look(const JobView& view, PollTime time);
 
   static constexpr std::chrono::seconds k_pause{5};
 
  private:
-  std::string folder_;
-  std::chrono::milliseconds interval_;
-  Events events_;
+  const WatchRequest& request_;
   std::optional<std::chrono::nanoseconds> written_;
   LiveState state_ = LiveState::absent;
   std::string failure_;  // that was told

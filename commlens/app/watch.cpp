@@ -105,7 +105,7 @@ class Watching {
       : request_(request),
         source_(std::move(source)),
         comparisons_(std::move(comparisons)),
-        publisher_(request.publish, request.interval, request.events),
+        publisher_(request),
         command_(request.on_alert, request.events) {}
 
   Result<void> poll() {

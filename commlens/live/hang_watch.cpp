@@ -76,7 +76,11 @@ void HangWatch::alert(JobView& view, std::int64_t unix_ns) {
     }
   } else {
     const std::int64_t over_for = unix_ns - over_unix_ns_;
-    if (!current_ && latest_ && view.state == LiveState::stopped && over_for < k_killed_within.count()) {
+    const std::vector<ProcessState>& processes = view.hang.processes;
+    const bool is_killed =
+        view.state == LiveState::stopped ||
+        std::find(processes.begin(), processes.end(), ProcessState::gone) != processes.end();
+    if (!current_ && latest_ && is_killed && over_for < k_killed_within.count()) {
       current_ = latest_;
     } else if (!current_) {
       current_ = LiveAlert{.id = fmt::format("hang-{}", ++fired_),

@@ -20,8 +20,8 @@ class HangWatch {
             LiveState state);
 
   /// Updates the alerts of a view whose `hang` was looked at. Who kills a hung job lets it go on first
-  /// (launchers send SIGCONT before SIGTERM): what moves then, and waits when the job is over, is the same
-  /// alert.
+  /// (launchers send SIGCONT before SIGTERM): what moves then, and waits when the job is over or processes of
+  /// it are gone, is the same alert.
   void alert(JobView& view, std::int64_t unix_ns);
 
   /// Another job is in the place of the one before.

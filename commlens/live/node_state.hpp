@@ -13,6 +13,7 @@ namespace commlens {
 /// of all nodes. Times in it are ages, so clocks of machines are not compared.
 struct NodeState {
   std::string node;                     // the name of the machine
+  std::string follower;                 // the process that follows it there: another one after a restart
   std::int64_t number = 0;              // of the states of this follower: another one for each
   std::chrono::nanoseconds interval{};  // the next one comes after about this
   /// Its `ranks` are those that have files there, and `hang.job` and `hang.processes` have a row for each of
