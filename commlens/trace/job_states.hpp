@@ -24,7 +24,7 @@ struct StatedCall {
   std::optional<std::int64_t> started_ns;  // on the clock of its rank
   std::optional<std::int64_t> number;      // of the calls of its group, from 1, where the source says so
   bool is_overwritten = false;             // in a ring: it is one of RingCalls::before
-  bool is_on_device = false;    // under way, and a device is known to have begun it
+  bool is_on_device = false;               // under way, and a device is known to have begun it
   bool is_counted = true;  // false: the source lacks earlier calls of its kind, so it has no number
 };
 
