@@ -73,8 +73,8 @@ struct LiveOp {
 
 /// A call that a rank is inside of.
 struct LiveCall {
-  std::string op;             // "all_reduce"; of kind `other` its function
-  std::string name;           // "MPI_Allreduce"; empty where the source has none
+  std::string op;           // "all_reduce"; of kind `other` its function
+  std::string name;         // "MPI_Allreduce"; empty where the source has none
   std::int64_t number = 0;  // of those of its communicator or pair; 0: not known
   Bytes message;
   std::string site;

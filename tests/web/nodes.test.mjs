@@ -57,7 +57,15 @@ function rank(number, node) {
 function write(number) {
   for (let node = 0; node < nodes; node++) {
     const state = {
-      ...{ schema: "commlens.node/1", node: `n${node}`, number, interval_ns: 5e9, trace: "many", job_id: "" },
+      ...{
+        schema: "commlens.node/1",
+        node: `n${node}`,
+        follower: "1:1",
+        number,
+        interval_ns: 5e9,
+        trace: "many",
+        job_id: "",
+      },
       ...{ job: "running", generation: 1, error: "", producer: "", description: "", window_ns: 10e9 },
       steps: { iteration: -1, completed: 0, last_ns: null, median_ns: null, durations },
       lost: {},
