@@ -23,19 +23,19 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// The latest state of a node.
+/// The latest state of a node, whose calls have the job's channels.
 struct FollowedNode {
   NodeState state;
-  nanoseconds came{};               // by the stopwatch here
-  std::vector<RankProgress> ranks;  // those of the state, with the job's channels
-  std::vector<nanoseconds> moved;   // when each of them did so last, by the stopwatch here
-  std::int64_t job = 0;             // which of the jobs that this follower has seen
+  nanoseconds came{};              // by the stopwatch here
+  std::vector<nanoseconds> moved;  // when each of them did so last, by the stopwatch here
+  std::int64_t job = 0;            // which of the jobs that this follower has seen
+  const std::vector<RankProgress>& ranks() const { return state.view.hang.job.ranks; }
   /// Nothing more will come of its ranks; it may not say so, where its manifest has those of other nodes,
   /// too.
   bool is_over() const {
     const bool have_ended =
-        !ranks.empty() && std::all_of(ranks.begin(), ranks.end(),
-                                      [](const RankProgress& rank) { return rank.state.has_ended; });
+        !ranks().empty() && std::all_of(ranks().begin(), ranks().end(),
+                                        [](const RankProgress& rank) { return rank.state.has_ended; });
     return have_ended || is_at_end(state.view.state);
   }
   bool is_silent(nanoseconds now) const {
@@ -169,7 +169,8 @@ struct NodesFollower::State {
 
   void accept(const std::string& place, Result<NodeState> state, nanoseconds now);
   bool begins_another_job(const FollowedNode& node, const NodeState& state) const;
-  void place(FollowedNode& node);
+  void place(FollowedNode& node, const std::vector<CallChannel>& those);
+  void place_all_again();
   Nodes followed(nanoseconds now) const;
   void build(const PollTime& time);
   void build_job(const Nodes& all, const PollTime& time);
@@ -193,28 +194,39 @@ struct NodesFollower::State {
   std::map<Rank, Home> homes;
 };
 
-/// Gives its ranks' calls the job's channels.
-void NodesFollower::State::place(FollowedNode& node) {
-  const JobProgress& its = node.state.view.hang.job;
-  std::vector<std::size_t> rows;
-  for (const CallChannel& channel : its.channels) {
-    rows.push_back(channels.row_of(channel));
-  }
-  const auto moved = [&](SeenCall& call) {
-    call.channel = call.channel == k_no_channel ? k_no_channel : rows[call.channel];
+/// Gives the calls of its ranks the job's channels; `those` are the ones that they have now.
+void NodesFollower::State::place(FollowedNode& node, const std::vector<CallChannel>& those) {
+  std::map<std::size_t, std::size_t> rows;
+  const auto row_of = [&](std::size_t row) {
+    const auto [found, is_new] = rows.try_emplace(row, 0);
+    found->second = is_new ? channels.row_of(those[row]) : found->second;
+    return found->second;
   };
-  node.ranks = its.ranks;
-  for (RankProgress& rank : node.ranks) {
-    rank.entered.clear();
-    std::for_each(rank.open.begin(), rank.open.end(), moved);
+  const auto move = [&](SeenCall& call) {
+    call.channel = call.channel == k_no_channel ? k_no_channel : row_of(call.channel);
+  };
+  JobProgress& its = node.state.view.hang.job;
+  for (RankProgress& rank : its.ranks) {
+    std::unordered_map<std::size_t, std::int64_t> entered;
+    for (const auto& [channel, number] : rank.entered) {
+      entered[row_of(channel)] = number;
+    }
+    rank.entered = std::move(entered);
+    std::for_each(rank.open.begin(), rank.open.end(), move);
     if (rank.last) {
-      moved(*rank.last);
+      move(*rank.last);
     }
   }
-  for (std::size_t row = 0; row < its.ranks.size(); ++row) {
-    for (const auto& [channel, number] : its.ranks[row].entered) {
-      node.ranks[row].entered[rows[channel]] = number;
-    }
+  for (CallDifference& difference : its.differences) {
+    difference.channel = row_of(difference.channel);
+  }
+}
+
+/// Those that no node names any more are forgotten.
+void NodesFollower::State::place_all_again() {
+  const JobChannels before = std::exchange(channels, {});
+  for (auto& [place_name, node] : nodes) {
+    place(node, before.all());
   }
 }
 
@@ -241,32 +253,27 @@ void NodesFollower::State::accept(const std::string& place_name, Result<NodeStat
     ++job;
     job_began = now;
     watch.forget();
-    channels = {};
-    for (auto& [place_of_other, other] : nodes) {
-      place(other);
-    }
+    place_all_again();
   }
   const FollowedNode before =
-      std::exchange(node, {.state = std::move(*state), .came = now, .ranks = {}, .moved = {}, .job = job});
-  place(node);
+      std::exchange(node, {.state = std::move(*state), .came = now, .moved = {}, .job = job});
+  const std::vector<CallChannel> those = std::exchange(node.state.view.hang.job.channels, {});
+  place(node, those);
   std::map<Rank, std::size_t> rows;
-  for (std::size_t row = 0; row < before.ranks.size(); ++row) {
-    rows[before.ranks[row].state.rank] = row;
+  for (std::size_t row = 0; row < before.ranks().size(); ++row) {
+    rows[before.ranks()[row].state.rank] = row;
   }
-  for (std::size_t row = 0; row < node.ranks.size(); ++row) {
-    const auto known = rows.find(node.ranks[row].state.rank);
+  for (std::size_t row = 0; row < node.ranks().size(); ++row) {
+    const auto known = rows.find(node.ranks()[row].state.rank);
     const nanoseconds told = now - node.state.view.ranks[row].still_for;
     // A state may come later after it was made than the one before.
-    const bool is_known = known != rows.end() && is_unmoved(before.ranks[known->second], node.ranks[row]);
+    const bool is_known = known != rows.end() && is_unmoved(before.ranks()[known->second], node.ranks()[row]);
     node.moved.push_back(is_known ? std::min(before.moved[known->second], told) : told);
   }
   if (channels.is_full()) {
     errors[place_name] = "there are too many communicators";
     nodes.erase(found);
-    channels = {};
-    for (auto& [place_of_other, other] : nodes) {
-      place(other);
-    }
+    place_all_again();
   }
 }
 
@@ -297,7 +304,7 @@ void NodesFollower::State::build_job(const Nodes& all, const PollTime& time) {
   hang = {};
   hang.job.channels = channels.all();
   for (const auto& [rank, home] : homes) {
-    RankProgress progress = home.node->ranks[home.row];
+    RankProgress progress = home.node->ranks()[home.row];
     progress.state.is_recorded = progress.state.is_recorded && !home.node->is_silent(time.steady);
     if (progress.is_known()) {
       asked.add(progress);
@@ -305,8 +312,7 @@ void NodesFollower::State::build_job(const Nodes& all, const PollTime& time) {
     hang.job.ranks.push_back(std::move(progress));
   }
   for (const FollowedNode* const node : all) {
-    for (CallDifference difference : node->state.view.hang.job.differences) {
-      difference.channel = channels.row_of(node->state.view.hang.job.channels[difference.channel]);
+    for (const CallDifference& difference : node->state.view.hang.job.differences) {
       asked.add(difference);
     }
   }
