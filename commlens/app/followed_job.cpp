@@ -84,6 +84,11 @@ Result<WatchRequest> followed_at(const JobPlace& job) {
 
 Result<FollowedJobSource> FollowedJobSource::open(const WatchRequest& request) {
   const FollowOptions options = options_of(request);
+  if (!request.publish.empty()) {
+    if (const Result<void> made = make_spool(request.publish); !made) {
+      return failure("--publish " + made.error().message);
+    }
+  }
   FollowedJobSource job(FolderFollower(request.directory, options), options);
   job.directory_ = request.directory;
   job.needs_folder_ = needs_folder(request);
@@ -139,14 +144,26 @@ void NodePublisher::look(const JobView& view, PollTime time) {
   }
   written_ = time.steady;
   state_ = view.state;
+  const std::filesystem::path file = std::filesystem::path(request_.publish) / state_file_name(own_host());
+  const std::optional<PlainFile::Look> found = PlainFile::look_at(file);
+  if (file_ && found && *found != *file_) {
+    warn(fmt::format(
+        "{}: somebody else writes it, too; machines need names of their own, and each job a directory",
+        file.string()));
+  }
   try {
     const std::chrono::nanoseconds interval = std::max<std::chrono::nanoseconds>(k_pause, request_.interval);
     write_node_state(request_.publish, node_state_of(view, own_host(), interval));
-    failure_.clear();
+    file_ = PlainFile::look_at(file);
   } catch (const SystemError& error) {
-    if (std::exchange(failure_, error.what()) != error.what()) {
-      request_.events.warn(error.what());
-    }
+    warn(error.what());
+  }
+}
+
+/// Once, until there is something else to say.
+void NodePublisher::warn(const std::string& what) {
+  if (std::exchange(warning_, what) != what) {
+    request_.events.warn(what);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "commlens/app/watch.hpp"
+#include "commlens/base/plain_file.hpp"
 #include "commlens/live/folder_follower.hpp"
 #include "commlens/live/nodes_follower.hpp"
 
@@ -60,10 +61,13 @@ class NodePublisher {
   static constexpr std::chrono::seconds k_pause{5};
 
  private:
+  void warn(const std::string& what);
+
   const WatchRequest& request_;
   std::optional<std::chrono::nanoseconds> written_;
   LiveState state_ = LiveState::absent;
-  std::string failure_;  // that was told
+  std::optional<PlainFile::Look> file_;  // as it was left
+  std::string warning_;                  // that was told
 };
 
 }  // namespace commlens

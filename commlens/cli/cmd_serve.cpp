@@ -60,7 +60,11 @@ Result<ExitCode> run_serve(Console& console, const ServeFlags& flags) {
       .and_then([&](ServeRequest request) {
         request.watch.stop_requested = &StopSignals::came;
         request.watch.events = events_of(console);
-        request.watch.polled = [&](const JobView& view, std::span<const WatchEvent> events) {
+        request.watch.polled = [&, error = std::string()](const JobView& view,
+                                                          std::span<const WatchEvent> events) mutable {
+          if (std::exchange(error, view.error) != view.error && !view.error.empty()) {
+            write_out(console, fmt::format("cannot be read now: {}\n", printable(view.error)));
+          }
           for (const WatchEvent& event : events) {
             write_out(console, event_text(view, event));
           }

@@ -184,6 +184,13 @@ struct LiveSteps {
   DurationHistogram durations;
 };
 
+/// The nodes whose states are followed together.
+struct LiveNodes {
+  std::int64_t told = 0;         // their states are of now, or of a job that has ended
+  std::int64_t silent = 0;       // no new state came for long
+  std::int64_t unreachable = 0;  // that cannot be read now
+};
+
 /// The follower itself.
 struct LiveWatcher {
   std::int64_t polls = 0;
@@ -214,6 +221,7 @@ struct JobView {
   std::vector<LiveAlert> alerts;             // that hold now
   std::int64_t alerts_fired = 0;             // since the follower began
   std::map<std::string, std::int64_t> lost;  // calls that are not known, by reason (Provenance)
+  std::optional<LiveNodes> nodes;            // where they are followed
   LiveWatcher watcher;
   bool is_hung() const;
 };

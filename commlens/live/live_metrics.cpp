@@ -321,6 +321,15 @@ void add_watcher(Families& families, const JobView& view, std::string_view versi
                      static_cast<double>(calls));
   }
   const bool is_up = view.state == LiveState::running;
+  if (view.nodes) {
+    const char* const help = "Nodes of the job whose states are followed.";
+    const auto add = [&](const char* state, std::int64_t count) {
+      families.gauge("commlens_nodes", help, {{"state", state}}, static_cast<double>(count));
+    };
+    add("told", view.nodes->told);
+    add("silent", view.nodes->silent);
+    add("unreachable", view.nodes->unreachable);
+  }
   families.gauge("commlens_job_running", "1 while the job runs.", {}, is_up ? 1 : 0);
   families.counter("commlens_follow_polls", "Polls of the job's files.", {},
                    static_cast<double>(view.watcher.polls));

@@ -48,6 +48,7 @@ JobView full_view() {
   row.before = std::chrono::microseconds(1);
   row.now = std::chrono::microseconds(2);
   view.lost = {{"late", 1}};
+  view.nodes = LiveNodes{.told = 1};
   return view;
 }
 

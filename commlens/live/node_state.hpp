@@ -16,6 +16,8 @@ struct NodeState {
   std::string follower;                 // the process that follows it there: another one after a restart
   std::int64_t number = 0;              // of the states of this follower: another one for each
   std::chrono::nanoseconds interval{};  // the next one comes after about this
+  /// Not of the text: how old it was when it was read; 0: it had just come.
+  std::chrono::nanoseconds age{};
   /// Its `ranks` are those that have files there, and `hang.job` and `hang.processes` have a row for each of
   /// them in the same order. Alerts are those that its other ranks do not change: all but hangs. What is
   /// compared there (`prediction`, `baseline`), totals and the graph of waits are not in it.

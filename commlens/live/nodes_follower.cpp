@@ -29,6 +29,7 @@ struct FollowedNode {
   nanoseconds came{};              // by the stopwatch here
   std::vector<nanoseconds> moved;  // when each of them did so last, by the stopwatch here
   std::int64_t job = 0;            // which of the jobs that this follower has seen
+  bool has_lived = false;          // a state of it came that was no leftover
   const std::vector<RankProgress>& ranks() const { return state.view.hang.job.ranks; }
   /// Nothing more will come of its ranks; it may not say so, where its manifest has those of other nodes,
   /// too.
@@ -125,13 +126,13 @@ std::vector<LiveOp> merged_ops(const Nodes& nodes, std::int64_t job_ranks) {
 
 /// As FolderFollower has it of one folder, by all ranks that have files somewhere. Nothing is over while a
 /// node is silent.
-LiveState state_of_job(const Nodes& nodes, const LiveHang& hang, nanoseconds now) {
+LiveState state_of_job(const Nodes& nodes, const LiveHang& hang, nanoseconds now, bool lacks_nodes) {
   const auto all = [&](const auto& what) { return std::all_of(nodes.begin(), nodes.end(), what); };
   const auto any = [&](const auto& what) { return std::any_of(nodes.begin(), nodes.end(), what); };
   const auto says = [](LiveState state) {
     return [state](const FollowedNode* node) { return node->state.view.state == state; };
   };
-  const bool is_silence = any([&](const FollowedNode* node) { return node->is_silent(now); });
+  const bool is_silence = lacks_nodes || any([&](const FollowedNode* node) { return node->is_silent(now); });
   if (has_live_rank(hang.job, hang.processes)) {
     return LiveState::running;
   }
@@ -255,8 +256,10 @@ void NodesFollower::State::accept(const std::string& place_name, Result<NodeStat
     watch.forget();
     place_all_again();
   }
+  const nanoseconds came = now - state->age;
   const FollowedNode before =
-      std::exchange(node, {.state = std::move(*state), .came = now, .moved = {}, .job = job});
+      std::exchange(node, {.state = std::move(*state), .came = came, .moved = {}, .job = job});
+  node.has_lived = before.has_lived || (!node.is_over() && !node.is_silent(now));
   const std::vector<CallChannel> those = std::exchange(node.state.view.hang.job.channels, {});
   place(node, those);
   std::map<Rank, std::size_t> rows;
@@ -265,7 +268,7 @@ void NodesFollower::State::accept(const std::string& place_name, Result<NodeStat
   }
   for (std::size_t row = 0; row < node.ranks().size(); ++row) {
     const auto known = rows.find(node.ranks()[row].state.rank);
-    const nanoseconds told = now - node.state.view.ranks[row].still_for;
+    const nanoseconds told = node.came - node.state.view.ranks[row].still_for;
     // A state may come later after it was made than the one before.
     const bool is_known = known != rows.end() && is_unmoved(before.ranks()[known->second], node.ranks()[row]);
     node.moved.push_back(is_known ? std::min(before.moved[known->second], told) : told);
@@ -277,12 +280,27 @@ void NodesFollower::State::accept(const std::string& place_name, Result<NodeStat
   }
 }
 
-/// Those of the latest job. One that has not said that it has begun, too, is left out for a while.
+/// Those of the latest job. One that has not said that it has begun, too, is left out for a while, and for
+/// good what a job of another name had left before it was followed.
 Nodes NodesFollower::State::followed(nanoseconds now) const {
   constexpr std::chrono::seconds patience(60);
+  const auto name_of_job = [](const FollowedNode& node) {
+    return std::pair(node.state.view.job_id, node.state.view.name);
+  };
+  const FollowedNode* latest = nullptr;
+  std::set<std::pair<std::string, std::string>> names;  // of nodes that are no leftovers
+  for (const auto& [place_name, node] : nodes) {
+    latest = latest == nullptr || latest->came < node.came ? &node : latest;
+    if (node.has_lived) {
+      names.insert(name_of_job(node));
+    }
+  }
+  if (names.empty() && latest != nullptr) {
+    names.insert(name_of_job(*latest));
+  }
   Nodes all;
   for (const auto& [place_name, node] : nodes) {
-    if (node.job == job || now - job_began > patience) {
+    if ((node.job == job || now - job_began > patience) && names.contains(name_of_job(node))) {
       all.push_back(&node);
     }
   }
@@ -330,7 +348,7 @@ void NodesFollower::State::build_job(const Nodes& all, const PollTime& time) {
     }
   }
   mark_halted(hang.job, hang.processes);
-  view.state = state_of_job(all, hang, time.steady);
+  view.state = state_of_job(all, hang, time.steady, !errors.empty());
   watch.look(hang, moved, known_until(all, time.steady), view.state);
 }
 
@@ -368,15 +386,21 @@ void NodesFollower::State::say_silent(const Nodes& all, nanoseconds now) {
   }
   const auto troubled = std::find_if(
       all.begin(), all.end(), [](const FollowedNode* node) { return !node->state.view.error.empty(); });
+  const std::int64_t silent_nodes = std::ssize(silent);
+  view.nodes = LiveNodes{
+      .told = std::ssize(all) - silent_nodes, .silent = silent_nodes, .unreachable = std::ssize(errors)};
   view.error.clear();
   if (!silent.empty()) {
-    view.error = fmt::format("{} of {} nodes have been silent for long: {}{}", silent.size(), all.size(),
-                             silent[0], silent.size() > 1 ? ", …" : "");
+    view.error = fmt::format("{} of {} nodes {} silent: {}{}", silent.size(), all.size(),
+                             silent.size() == 1 ? "is" : "are", silent[0], silent.size() > 1 ? ", …" : "");
   } else if (!errors.empty()) {
     view.error = fmt::format("{}: {}{}", errors.begin()->first, errors.begin()->second,
                              errors.size() > 1 ? fmt::format("; {} more", errors.size() - 1) : "");
   } else if (troubled != all.end()) {
     view.error = fmt::format("{}: {}", (*troubled)->state.node, (*troubled)->state.view.error);
+  } else if (all.size() < nodes.size()) {
+    view.error = fmt::format("{} of {} nodes are left out, since they tell of another job than {}",
+                             nodes.size() - all.size(), nodes.size(), all.front()->state.view.name);
   }
 }
 

@@ -239,6 +239,38 @@ TEST(NodesFollower, ForgetsAnEarlierJob) {
   EXPECT_EQ(all.view().ranks.size(), 16U);
 }
 
+// One state is of an earlier job, whose follower has gone.
+TEST(NodesFollower, LeavesOutWhatIsLeftOfAnotherJob) {
+  auto news = std::make_shared<PlantedSource::News>();
+  NodesFollower all(std::make_unique<PlantedSource>(news), "job", {});
+  const test_support::PlannedCluster job(2);
+  NodeState old = job.state(0, 1);
+  old.view.name = "old";
+  old.age = std::chrono::minutes(5);
+  news->emplace_back("old", std::move(old));
+  news->emplace_back("new", job.state(1, 1));
+  all.poll(at(0));
+  EXPECT_EQ(all.view().name, "planned");
+  EXPECT_EQ(all.view().ranks.size(), 8U);
+  EXPECT_EQ(all.view().error, "1 of 2 nodes are left out, since they tell of another job than planned");
+}
+
+TEST(NodesFollower, TakesAnOldStateForASilentNode) {
+  auto news = std::make_shared<PlantedSource::News>();
+  NodesFollower all(std::make_unique<PlantedSource>(news), "job", {});
+  const test_support::PlannedCluster job(2);
+  NodeState old = job.state(0, 1);
+  old.age = std::chrono::minutes(5);
+  news->emplace_back("a", std::move(old));
+  news->emplace_back("b", job.state(1, 1));
+  all.poll(at(0));
+  EXPECT_EQ(all.view().error, "1 of 2 nodes is silent: n0");
+  EXPECT_EQ(all.view().ranks[0].state, LiveRankState::unknown);
+  ASSERT_TRUE(all.view().nodes);
+  EXPECT_EQ(all.view().nodes->told, 1);
+  EXPECT_EQ(all.view().nodes->silent, 1);
+}
+
 TEST(NodesFollower, NamesASilentNodeWhereAllOthersWaitForIt) {
   TwoNodes job;
   for (std::int64_t rank = 0; rank < 4; ++rank) {
@@ -258,7 +290,7 @@ TEST(NodesFollower, NamesASilentNodeWhereAllOthersWaitForIt) {
   job.enter(1);
   EXPECT_EQ(pass(61, 120), (Ranks{2, 3}));
   const JobView& view = job.look_again(120);
-  EXPECT_EQ(view.error, "1 of 2 nodes have been silent for long: b");
+  EXPECT_EQ(view.error, "1 of 2 nodes is silent: b");
   EXPECT_EQ(view.ranks[2].state, LiveRankState::unknown);
   EXPECT_EQ(view.ranks[2].error, "b has said nothing for 119 s");
 }
@@ -400,6 +432,7 @@ TEST(Spool, GivesAStateOnceUntilItIsWrittenAgain) {
   };
   EXPECT_FALSE(has_node_states(directory.path()));
   EXPECT_EQ(look(), Ranks{});
+  EXPECT_FALSE(make_spool(directory.path() / "none" / "states"));
   write_node_state(directory.path(), job.state(0, 1));
   EXPECT_TRUE(has_node_states(directory.path()));
   EXPECT_EQ(look(), Ranks{1});

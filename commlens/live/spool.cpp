@@ -33,6 +33,13 @@ std::vector<std::string> state_names(const fs::path& folder, std::error_code& ca
   return names;
 }
 
+/// By the clocks of this machine and of the file system; of a file that was there before it was followed.
+std::chrono::nanoseconds age_of(const PlainFile::Look& look) {
+  const std::int64_t age = PollTime::now().unix_ns - look.changed_ns;
+  constexpr std::int64_t longest = std::int64_t{1} << 56;
+  return std::chrono::nanoseconds(std::clamp<std::int64_t>(age, 0, longest));
+}
+
 }  // namespace
 
 std::string state_file_name(const std::string& node) {
@@ -47,9 +54,16 @@ std::string state_file_name(const std::string& node) {
   return name.append(k_state_ending);
 }
 
+Result<void> make_spool(const fs::path& spool) {
+  std::error_code cause;
+  fs::create_directory(spool, cause);
+  const bool is_there = !cause && fs::is_directory(spool, cause);
+  return is_there ? Result<void>()
+                  : failure(fmt::format("{}: no directory for states of nodes: {}", spool.string(),
+                                        cause ? cause.message() : "it is something else"));
+}
+
 void write_node_state(const fs::path& spool, const NodeState& state) {
-  std::error_code unmade;  // writing says why
-  fs::create_directories(spool, unmade);
   write_file_atomically(spool / state_file_name(state.node), node_state_text(state));
 }
 
@@ -83,6 +97,9 @@ void SpoolSource::read(const PlainFile& directory, const fs::path& name, const S
     return;
   }
   Result<NodeState> state = node_state_from(text);
+  if (state && before == read_.end()) {
+    state->age = age_of(*now);
+  }
   read_[name.string()] = {*now, state ? "" : state.error().message};
   sink(place, std::move(state));
 }

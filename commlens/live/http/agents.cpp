@@ -1,5 +1,8 @@
 #include "commlens/live/http/agents.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <regex>
 #include <sstream>
 #include <utility>
 
@@ -10,17 +13,26 @@
 
 namespace commlens {
 
-bool is_url(std::string_view text) { return text.starts_with("http://") || text.starts_with("https://"); }
+bool is_url(std::string_view text) {
+  constexpr std::size_t longest_scheme = 8;  // "https://"
+  std::string begin(text.substr(0, longest_scheme));
+  std::transform(begin.begin(), begin.end(), begin.begin(),
+                 [](unsigned char letter) { return std::tolower(letter); });
+  return begin.starts_with("http:") || begin.starts_with("https:") ||
+         text.find("://") != std::string_view::npos;
+}
 
 bool is_address(std::string_view text) {
-  const std::size_t begin = text.find("://");
-  const std::string_view rest = is_url(text) ? text.substr(begin + 3) : std::string_view();
-  const std::string_view host = rest.substr(0, rest.find('/'));
-  return !host.empty() && host.find('@') == std::string_view::npos;
+  // The port is 1 to 65535; a name or password (user@) would be shown.
+  static const std::regex form("https?://([^/@:?#]+|\\[[0-9A-Fa-f:]+\\])(:0*[1-9][0-9]{0,4})?(/[^?#]*)?",
+                               std::regex::icase);
+  return text.size() < 2048 && std::regex_match(text.begin(), text.end(), form);
 }
 
 std::string node_url(const std::string& address) {
-  return fmt::format("{}{}api/v1/node", address, address.ends_with('/') ? "" : "/");
+  constexpr std::string_view page = "api/v1/node";
+  return address.ends_with(page) ? address
+                                 : fmt::format("{}{}{}", address, address.ends_with('/') ? "" : "/", page);
 }
 
 Result<std::vector<std::string>> read_agents(const std::string& file) {

@@ -35,8 +35,9 @@ using HttpGetFunction = void (*)(const GetRequest& request, const std::function<
 /// shown.
 bool is_address(std::string_view text);
 
-/// Where states are asked for: /api/v1/node below the address of a page of `serve`.
+/// Where states are asked for: /api/v1/node below the address of a page of `serve`, or this address itself.
 std::string node_url(const std::string& address);
+/// Whether somebody meant a URL, perhaps a wrong one.
 bool is_url(std::string_view text);
 
 /// The addresses in a file, one a line; empty lines and those that begin with # are none. Fails for what is

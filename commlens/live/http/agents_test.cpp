@@ -74,7 +74,7 @@ TEST(Agents, AreAskedWithTheToken) {
   if (!answers) {
     GTEST_SKIP() << "libcommlens-live.so was not built, or without libcurl";
   }
-  EXPECT_EQ(*answers, (Answers{{"good", "HTTP 401"}}));
+  EXPECT_EQ(*answers, (Answers{{"good", "HTTP 401: it wants another token (--agents-token-file)"}}));
 }
 
 TEST(Agents, AreReadFromAFile) {
@@ -85,7 +85,12 @@ TEST(Agents, AreReadFromAFile) {
   EXPECT_EQ(*addresses, (std::vector<std::string>{"http://n1:9464/", "https://n2"}));
   EXPECT_EQ(node_url("http://n1:9464/"), "http://n1:9464/api/v1/node");
   EXPECT_EQ(node_url("https://n2"), "https://n2/api/v1/node");
-  for (const char* const bad : {"n1:9464\n", "http://me:secret@n1/\n", "http:///\n", "\n"}) {
+  EXPECT_EQ(node_url("http://n1/api/v1/node"), "http://n1/api/v1/node");
+  for (const char* const good : {"http://[::1]:9464/", "HTTP://n1", "http://n1:65535/proxied/n1/"}) {
+    EXPECT_TRUE(is_address(good)) << good;
+  }
+  for (const char* const bad : {"n1:9464\n", "http://me:secret@n1/\n", "http:///\n", "http://n1:port/\n",
+                                "http://n1:0/\n", "http://n1/?x\n", "\n"}) {
     const Result<std::vector<std::string>> refused = read_agents(directory.write("bad", bad));
     ASSERT_FALSE(refused) << bad;
     EXPECT_NE(refused.error().message.find("no address of an agent"), std::string::npos);

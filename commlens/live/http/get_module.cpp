@@ -51,6 +51,17 @@ bool ask(Question& question, std::size_t row, const std::string& url, const curl
   return true;
 }
 
+/// What to do about an answer.
+std::string hint_for(long status) {
+  constexpr long no_token = 401;
+  constexpr long no_page = 404;
+  constexpr long not_here = 421;
+  return status == no_token   ? ": it wants another token (--agents-token-file)"
+         : status == no_page  ? ": give the address of its page"
+         : status == not_here ? ": it answers as localhost alone; let it --listen on another address"
+                              : "";
+}
+
 GetOutcome outcome_of(Question& question, CURLcode result) {
   constexpr long success = 200;
   long status = 0;
@@ -62,7 +73,7 @@ GetOutcome outcome_of(Question& question, CURLcode result) {
     return {.body = {}, .why = curl_easy_strerror(result)};
   }
   if (status != success) {
-    return {.body = {}, .why = "HTTP " + std::to_string(status)};
+    return {.body = {}, .why = "HTTP " + std::to_string(status) + hint_for(status)};
   }
   return {.body = std::move(question.body), .why = {}};
 }
