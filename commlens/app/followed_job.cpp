@@ -20,9 +20,8 @@ namespace {
 /// Why states of nodes are not enough for what is asked; empty: they are.
 std::string needs_folder(const WatchRequest& request) {
   if (request.expected || !request.baseline.empty()) {
-    return "states of nodes have no calls that --predict or --baseline could compare; follow a folder that "
-           "has the "
-           "files of all ranks";
+    return "states of nodes have no calls to compare with --predict or --baseline; "
+           "follow a folder that has the files of all ranks";
   }
   return request.publish.empty() ? "" : "--publish is for the one who follows the folder of a node";
 }

@@ -70,7 +70,7 @@ nanoseconds known_until(const Nodes& nodes, nanoseconds now) {
   return until;
 }
 
-/// Where communicators are met that several nodes name, each by its own numbers.
+/// The communicators of all nodes, each of which numbers them by itself.
 class JobChannels {
  public:
   /// Members of all communicators together; beyond, states of nodes are refused.
@@ -125,7 +125,7 @@ std::vector<LiveOp> merged_ops(const Nodes& nodes, std::int64_t job_ranks) {
 }
 
 /// As FolderFollower has it of one folder, by all ranks that have files somewhere. Nothing is over while a
-/// node is silent.
+/// node is silent or, `lacks_nodes`, cannot be read.
 LiveState state_of_job(const Nodes& nodes, const LiveHang& hang, nanoseconds now, bool lacks_nodes) {
   const auto all = [&](const auto& what) { return std::all_of(nodes.begin(), nodes.end(), what); };
   const auto any = [&](const auto& what) { return std::any_of(nodes.begin(), nodes.end(), what); };

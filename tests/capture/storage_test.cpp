@@ -1,5 +1,6 @@
 // The storage of the trace fails while a job is recorded: a full file system, a deleted directory. The job
 // continues, and its exit code is unchanged.
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -64,7 +65,9 @@ TEST_P(Storage, AFullFileSystemStopsTheRecordingAndNotTheJob) {
     GTEST_SKIP() << "no permission to mount a file system of our own";
   }
   EXPECT_EQ(job.exit_code, 7) << job.err;
-  EXPECT_EQ(job.out, "made them all\nmade them all\n");
+  std::string said = job.out;  // launchers may join the lines of two ranks
+  said.erase(std::remove(said.begin(), said.end(), '\n'), said.end());
+  EXPECT_EQ(said, "made them allmade them all");
   // A line on the calls, and one on a rank that came too late to make its files.
   const bool is_rank_lost = job.err.find("1 rank was not recorded") != std::string::npos;
   EXPECT_EQ(messages_in(job.err), is_rank_lost ? 2U : 1U) << job.err;
