@@ -12,6 +12,7 @@
 
 #include "commlens/app/alert_command.hpp"
 #include "commlens/app/followed_job.hpp"
+#include "commlens/live/job_alerts.hpp"
 
 namespace commlens {
 namespace {
@@ -115,6 +116,7 @@ class Watching {
       if (const FolderFollower* const folder = source_.folder()) {
         compare(*folder, time);
       }
+      alerts_.look(view_, time);
       publisher_.look(view_, time);
       const std::vector<WatchEvent> events = events_.events_of(view_, time.unix_ns);
       for (const WatchEvent& event : events) {
@@ -164,6 +166,7 @@ class Watching {
   const WatchRequest& request_;
   FollowedJobSource source_;
   Comparisons comparisons_;
+  JobAlerts alerts_;
   NodePublisher publisher_;
   JobView view_;  // with what is compared
   AlertCommand command_;

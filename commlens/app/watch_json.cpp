@@ -112,6 +112,7 @@ std::string watch_json(const JobView& view, const WatchShow& show, bool is_prett
                         {{"message_bytes_all_ranks", view.totals.message.value},
                          {"wire_bytes_all_ranks", view.totals.wire.value}}},
                        {"window_s", seconds(view.window)},
+                       {"announced_pause_s", seconds(view.hang.pause_left)},
                        {"alerts", ordered_json::array()},
                        {"hang", nullptr},
                        {"prediction", nullptr},

@@ -53,6 +53,9 @@ std::string head(const JobView& view, const TextStyle& style) {
     text += fmt::format(" · {} ranks · {} calls, {}", view.ranks.size(), view.totals.calls,
                         to_text(view.totals.message));
   }
+  if (view.hang.pause_left.count() > 0) {
+    text += fmt::format(" · has announced a pause, {} left", to_text(view.hang.pause_left));
+  }
   text = style.width > 0 ? cut_to(text, style.width) : text;
   if (text.starts_with(name)) {
     text = in_colour(name, Colour::bold, style) + text.substr(name.size());

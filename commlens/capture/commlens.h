@@ -1,5 +1,5 @@
-/* What a program may tell the recorder (docs/recording.md). Include this header, call the functions; nothing has to be
- * linked. Where nothing records, they do nothing. */
+/* What a program may tell the recorder (docs/recording.md). Include this header, call the functions; nothing
+ * has to be linked. Where nothing records, they do nothing. */
 #ifndef COMMLENS_H
 #define COMMLENS_H
 
@@ -31,7 +31,8 @@ static inline void commlens_iteration(int iteration) {
   }
 }
 
-/* ... to this part of it: "init", "forward", "recompute", "backward", "optimizer"; anything else is "other". */
+/* ... to this part of it: "init", "forward", "recompute", "backward", "optimizer"; anything else is "other".
+ */
 static inline void commlens_phase(const char* phase) {
   static void (*mark)(const char*);
   static int is_known;
@@ -54,6 +55,20 @@ static inline void commlens_micro_batch(int micro_batch) {
   }
   if (mark) {
     mark(micro_batch);
+  }
+}
+
+/* This process may make no calls for so many seconds from now on, as while a checkpoint is written: `commlens
+ * watch` calls the job hung only when they are over. 0: the pause is over. */
+static inline void commlens_expect_pause(double seconds) {
+  static void (*mark)(double);
+  static int is_known;
+  if (!is_known) {
+    *(void**)&mark = commlens_function("commlens_mark_pause");
+    is_known = 1;
+  }
+  if (mark) {
+    mark(seconds);
   }
 }
 

@@ -16,6 +16,12 @@ COMMLENS_EXPORT void commlens_mark_phase(const char* phase) {
   }
 }
 
+COMMLENS_EXPORT void commlens_mark_pause(double seconds) {
+  if (Session* const session = Session::of_process(); session != nullptr) {
+    session->announce_pause(seconds);
+  }
+}
+
 COMMLENS_EXPORT void commlens_mark_micro_batch(int micro_batch) {
   if (Session* const session = Session::of_process(); session != nullptr) {
     session->set_micro_batch(micro_batch);

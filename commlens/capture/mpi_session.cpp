@@ -262,6 +262,10 @@ void Session::set_micro_batch(std::int32_t micro_batch) noexcept {
   attempt([&] { recorder_->set_phase(recorder_->phase(), std::max(micro_batch, k_no_micro_batch)); });
 }
 
+void Session::announce_pause(double seconds) noexcept {
+  attempt([&] { recorder_->announce_pause(seconds); });
+}
+
 void Session::made_by_all(MPI_Comm parent, const MPI_Comm* made, int code) noexcept {
   attempt(
       [&] { communicators_.numbers().made_by_all(parent, code == MPI_SUCCESS ? *made : handles().no_comm); });

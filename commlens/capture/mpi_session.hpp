@@ -99,6 +99,7 @@ class Session {
   void set_iteration(std::int32_t iteration) noexcept;
   void set_phase(Phase phase) noexcept;
   void set_micro_batch(std::int32_t micro_batch) noexcept;
+  void announce_pause(double seconds) noexcept;
 
   /// A call that makes a communicator returned `code`: CommunicatorNumbers. `made` is read when it is
   /// success.

@@ -16,6 +16,12 @@ COMMLENS_NCCL_EXPORT void commlens_mark_phase(const char* phase) {
   }
 }
 
+COMMLENS_NCCL_EXPORT void commlens_mark_pause(double seconds) {
+  if (NcclProcess* const process = NcclProcess::of_process(); process != nullptr) {
+    process->announce_pause(seconds);
+  }
+}
+
 COMMLENS_NCCL_EXPORT void commlens_mark_micro_batch(int micro_batch) {
   if (NcclProcess* const process = NcclProcess::of_process(); process != nullptr && micro_batch >= -1) {
     process->set_micro_batch(micro_batch);

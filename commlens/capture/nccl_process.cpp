@@ -219,6 +219,20 @@ void NcclProcess::set_micro_batch(std::int32_t micro_batch) noexcept {
   mark_streams();
 }
 
+void NcclProcess::announce_pause(double seconds) noexcept {
+  const std::lock_guard guard(mutex_);
+  try {
+    for (const std::atomic<NcclStream*>& stream : streams_) {
+      if (NcclStream* const open = stream.load(std::memory_order_acquire); open != nullptr) {
+        const NcclStream::Turn turn(*open);
+        open->recorder().announce_pause(seconds);
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    stop();
+  }
+}
+
 }  // namespace commlens::capture
 
 namespace {

@@ -48,6 +48,7 @@ class NcclProcess {
   void set_iteration(std::int32_t iteration) noexcept;
   void set_phase(Phase phase) noexcept;
   void set_micro_batch(std::int32_t micro_batch) noexcept;
+  void announce_pause(double seconds) noexcept;
 
  private:
   NcclProcess(std::string directory, LaunchedAs launched);

@@ -358,6 +358,10 @@ void FolderFollower::State::build(const PollTime& time) {
   }
   mark_halted(hang.job, hang.processes);
   view.state = job_state(time);
+  hang.pause_left = {};
+  for (const std::unique_ptr<RankFollower>& rank : ranks) {
+    hang.pause_left = std::max(hang.pause_left, rank->pause_left(time));
+  }
   watch.look(hang, moved, time.steady, view.state);
   watch.alert(view, time.unix_ns);
   fill_ranks(view, *job, ranks, time);

@@ -268,6 +268,66 @@ TEST_F(Follower, WaitsLongerWhereTheJobHasPausedBefore) {
   EXPECT_EQ(poll(follower, 70).alerts.size(), 1U);
 }
 
+TEST_F(Follower, WaitsForTheEndOfAPauseThatWasAnnounced) {
+  FollowedRanks job(path_);
+  FolderFollower follower(path_, {.hang_after = seconds(20)});
+  job.enter(0);
+  poll(follower, 0);
+  job.rank(1).announce_pause(60);
+  EXPECT_TRUE(poll(follower, 10).alerts.empty());
+  EXPECT_EQ(follower.view().hang.pause_left, seconds(60));
+  EXPECT_TRUE(poll(follower, 69).alerts.empty());
+  EXPECT_EQ(poll(follower, 70).alerts.size(), 1U);
+  job.rank(1).announce_pause(5);
+  EXPECT_TRUE(poll(follower, 71).alerts.empty());
+  job.rank(1).announce_pause(-1);  // it is over
+  EXPECT_EQ(poll(follower, 72).alerts.size(), 1U);
+}
+
+TEST_F(Follower, IsSureOfAMismatchInAPause) {
+  FollowedRanks job(path_);
+  FolderFollower follower(path_, {.hang_after = seconds(20)});
+  job.rank(0).announce_pause(1e300);
+  job.enter(0, 8);
+  job.enter(1, 9);
+  poll(follower, 0);
+  EXPECT_EQ(follower.view().hang.pause_left, std::chrono::hours(24));
+  EXPECT_EQ(poll(follower, 2).alerts.size(), 1U);
+}
+
+TEST_F(Follower, TakesAnAnnouncedPauseForNoUsualOne) {
+  FollowedRanks job(path_);
+  FolderFollower follower(path_);
+  job.rank(1).announce_pause(60);
+  const Recorder::Slot slot = job.enter(0);
+  poll(follower, 0);
+  poll(follower, 50);
+  job.call(1);
+  job.rank(0).finish(slot);
+  poll(follower, 51);
+  EXPECT_EQ(follower.view().hang.limit, seconds(30));
+}
+
+TEST_F(Follower, CountsTheFirstCallOfEachRankOnACommunicator) {
+  FollowedRanks job(path_);
+  FolderFollower follower(path_);
+  const auto on = [&](std::uint64_t communicator) {
+    for (const std::int64_t rank : {0, 1}) {
+      job.rank(rank).finish(job.enter(rank, 8, true, CommunicatorId{communicator}));
+    }
+  };
+  on(1);
+  on(1);
+  on(2);
+  on(1);
+  const JobView& view = poll(follower);
+  ASSERT_EQ(view.ops.size(), 1U);
+  EXPECT_EQ(view.ops[0].sums.calls, 8);
+  EXPECT_EQ(view.ops[0].first_calls, 4);
+  EXPECT_GT(view.ops[0].first_time.count(), 0);
+  EXPECT_LT(view.ops[0].first_time, view.ops[0].sums.time);
+}
+
 TEST_F(Follower, MeasuresStepsByTheMarksOfTheProgram) {
   FollowedRanks job(path_, 1);
   Recorder& recorder = job.rank(0);

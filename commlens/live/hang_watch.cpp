@@ -53,17 +53,21 @@ void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>
   const bool waits = hang.finding.verdict != HangVerdict::none;
   const std::optional<std::chrono::nanoseconds> since = waits ? still_since(hang, moved) : std::nullopt;
   hang.still_for = since ? now - *since : std::chrono::nanoseconds{};
-  if (is_running && hang.still_for < still_for_) {
+  if (is_running && hang.still_for < still_for_ && !is_announced_) {
     longest_pause_ = std::max(longest_pause_, still_for_);
   }
   still_for_ = hang.still_for;
   hang.limit = is_beyond_doubt(hang) ? limit() / FollowOptions::k_sooner : limit();
-  hang.is_confirmed = waits && (is_at_end(state) || (is_running && hang.still_for >= hang.limit));
+  is_announced_ = hang.pause_left.count() > 0;
+  const bool is_pause = is_announced_ && !is_beyond_doubt(hang);
+  hang.is_confirmed =
+      waits && (is_at_end(state) || (is_running && !is_pause && hang.still_for >= hang.limit));
 }
 
 void HangWatch::forget() {
   longest_pause_ = {};
   still_for_ = {};
+  is_announced_ = false;
   current_.reset();
   latest_.reset();
 }

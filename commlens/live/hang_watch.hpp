@@ -33,6 +33,7 @@ class HangWatch {
   FollowOptions options_;
   std::chrono::nanoseconds longest_pause_{};  // that ended by itself
   std::chrono::nanoseconds still_for_{};      // at the last look
+  bool is_announced_ = false;                 // … a pause was
   std::int64_t fired_ = 0;
   std::optional<LiveAlert> current_;
   std::optional<LiveAlert> latest_;  // that is over

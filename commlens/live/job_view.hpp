@@ -66,7 +66,11 @@ struct LiveOp {
   Bytes smallest;  // message of one call
   Bytes largest;
   DurationHistogram durations;  // since the job began
-  LiveSums recent;              // in JobView::window
+  /// Of `sums`, calls that are the first of a rank on their communicator (a message: on its pair) and have a
+  /// time.
+  std::int64_t first_calls = 0;
+  std::chrono::nanoseconds first_time{};
+  LiveSums recent;  // in JobView::window
   /// As in SummaryRow, of the window; absent without calls, bytes or times there.
   std::optional<double> bus_bandwidth_bytes_per_s;
 };
@@ -118,7 +122,11 @@ struct LiveAlert {
 constexpr std::string_view k_alert_hang = "hang";
 constexpr std::string_view k_alert_volume = "volume";  // it sends other messages than predicted
 constexpr std::string_view k_alert_slower = "slower";  // its calls take longer than in an earlier recording
-constexpr std::string_view k_alert_kinds[] = {k_alert_hang, k_alert_volume, k_alert_slower};
+constexpr std::string_view k_alert_straggler = "straggler";  // a rank is slow itself, and others wait for it
+constexpr std::string_view k_alert_cold = "cold";            // communicators are made again and again
+constexpr std::string_view k_alert_lost = "lost";            // calls are not recorded, or cannot be read
+constexpr std::string_view k_alert_kinds[] = {k_alert_hang,      k_alert_volume, k_alert_slower,
+                                              k_alert_straggler, k_alert_cold,   k_alert_lost};
 
 /// Message bytes of an iteration along an axis by an op, predicted and recorded, of all ranks.
 struct LiveDeviation {
@@ -169,10 +177,11 @@ struct LiveHang {
       job;  // ranks as in JobView::ranks, then members that nothing is recorded of (ascending together)
   WaitGraph graph;
   HangFinding finding;
-  std::vector<ProcessState> processes;   // of job.ranks
-  std::chrono::nanoseconds still_for{};  // nothing of it has moved for so long
-  std::chrono::nanoseconds limit{};      // from which it counts as hung
-  bool is_confirmed = false;             // still_for has reached the limit
+  std::vector<ProcessState> processes;    // of job.ranks
+  std::chrono::nanoseconds still_for{};   // nothing of it has moved for so long
+  std::chrono::nanoseconds limit{};       // from which it counts as hung
+  std::chrono::nanoseconds pause_left{};  // announced by a rank: until it is over the job is not hung
+  bool is_confirmed = false;              // still_for has reached the limit
 };
 
 /// How the iterations go, by the marks of the program; without marks, `iteration` is unknown.

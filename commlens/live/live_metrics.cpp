@@ -71,6 +71,8 @@ using OpKey = std::tuple<std::string, std::string, std::int64_t>;  // op, axis, 
 
 struct OpValues {
   LiveSums sums;
+  std::int64_t first_calls = 0;
+  std::chrono::nanoseconds first_time{};
   bool knows_wire = true;
   LiveSums recent;
   std::optional<double> bus_bandwidth_bytes_per_s;
@@ -99,6 +101,8 @@ std::int64_t add_ops(Families& families, const JobView& view) {
     }
     OpValues& row = rows[key];
     add_to(row.sums, op.sums);
+    row.first_calls = saturating_sum(row.first_calls, op.first_calls);
+    row.first_time = std::chrono::nanoseconds(saturating_sum(row.first_time.count(), op.first_time.count()));
     add_to(row.recent, op.recent);
     row.knows_wire = row.knows_wire && op.knows_wire;
     row.bus_bandwidth_bytes_per_s = op.bus_bandwidth_bytes_per_s;
@@ -125,6 +129,15 @@ std::int64_t add_ops(Families& families, const JobView& view) {
   for (const auto& [key, row] : rows) {
     families.counter("commlens_call_seconds", "Time in completed calls, of all ranks.", labels_of(key),
                      seconds(row.sums.time), "seconds");
+  }
+  for (const auto& [key, row] : rows) {
+    families.counter("commlens_first_calls",
+                     "Completed calls that were the first of a rank on a communicator.", labels_of(key),
+                     static_cast<double>(row.first_calls));
+  }
+  for (const auto& [key, row] : rows) {
+    families.counter("commlens_first_call_seconds", "Time in first calls of ranks on communicators.",
+                     labels_of(key), seconds(row.first_time), "seconds");
   }
   for (const auto& [key, row] : rows) {
     if (row.bus_bandwidth_bytes_per_s && std::get<0>(key) != "other") {
@@ -248,7 +261,7 @@ void add_alerts(Families& families, const JobView& view) {
   }
   std::size_t named = 0;
   for (const LiveAlert& alert : view.alerts) {
-    for (const Rank culprit : alert.culprits) {
+    for (const Rank culprit : alert.kind == k_alert_hang ? alert.culprits : std::vector<Rank>()) {
       const auto rank = std::find_if(view.ranks.begin(), view.ranks.end(),
                                      [&](const LiveRank& each) { return each.rank == culprit; });
       if (named++ < k_most_culprits) {

@@ -165,6 +165,7 @@ class NodeReader {
     view_.producer = fields_.text(root_, "", "producer");
     view_.description = fields_.text(root_, "", "description");
     view_.window = age(root_, "", "window_ns");
+    view_.hang.pause_left = nanoseconds(fields_.number(root_, "", "pause_left_ns", k_age, 0));
     Object steps = part(root_, "", "steps");
     view_.steps = {.iteration = iteration_of(steps, "steps"),
                    .completed = fields_.number(steps, "steps", "completed", k_count),
@@ -332,6 +333,8 @@ class NodeReader {
     op.axis = fields_.word(object, where, "axis", [](const std::string& name) { return Axis::from(name); });
     op.group_size = fields_.number(object, where, "group_size", k_rank);
     op.sums = sums_of(object, where, "sums");
+    op.first_calls = fields_.number(object, where, "first_calls", k_count, 0);
+    op.first_time = nanoseconds(fields_.number(object, where, "first_time_ns", k_count, 0));
     op.recent = sums_of(object, where, "recent");
     op.knows_wire = fields_.flag(object, where, "knows_wire", true);
     op.smallest = Bytes{fields_.number(object, where, "smallest_bytes", k_count)};

@@ -151,6 +151,8 @@ ordered_json op_json(const LiveOp& op) {
           {"axis", op.axis.name()},
           {"group_size", op.group_size},
           {"sums", sums_json(op.sums)},
+          {"first_calls", op.first_calls},
+          {"first_time_ns", op.first_time.count()},
           {"recent", sums_json(op.recent)},
           {"knows_wire", op.knows_wire},
           {"smallest_bytes", op.smallest.value},
@@ -204,6 +206,7 @@ ordered_json job_json(const NodeState& state) {
           {"producer", view.producer},
           {"description", view.description},
           {"window_ns", view.window.count()},
+          {"pause_left_ns", view.hang.pause_left.count()},
           {"steps",
            {{"iteration", view.steps.iteration},
             {"completed", view.steps.completed},
@@ -253,6 +256,7 @@ NodeState node_state_of(const JobView& view, std::string node, nanoseconds inter
                   .view = view};
   JobView& its = state.view;
   its.hang = {};
+  its.hang.pause_left = view.hang.pause_left;
   its.hang.job.channels = view.hang.job.channels;
   its.hang.job.differences = view.hang.job.differences;
   its.ranks.clear();
@@ -268,7 +272,10 @@ NodeState node_state_of(const JobView& view, std::string node, nanoseconds inter
       its.hang.processes.push_back(rank.process_state);
     }
   }
-  std::erase_if(its.alerts, [](const LiveAlert& alert) { return alert.kind == k_alert_hang; });
+  // The others are found by who follows all nodes.
+  std::erase_if(its.alerts, [](const LiveAlert& alert) {
+    return alert.kind != k_alert_volume && alert.kind != k_alert_slower;
+  });
   return state;
 }
 

@@ -116,6 +116,8 @@ std::vector<LiveOp> merged_ops(const Nodes& nodes, std::int64_t job_ranks) {
       LiveOp& row = ops[found->second];
       add_sums(row.sums, op.sums);
       add_sums(row.recent, op.recent);
+      row.first_calls = saturating_sum(row.first_calls, op.first_calls);
+      row.first_time = nanoseconds(saturating_sum(row.first_time.count(), op.first_time.count()));
       row.smallest = std::min(row.smallest, op.smallest);
       row.largest = std::max(row.largest, op.largest);
       row.durations.merge(op.durations);
@@ -349,6 +351,11 @@ void NodesFollower::State::build_job(const Nodes& all, const PollTime& time) {
   }
   mark_halted(hang.job, hang.processes);
   view.state = state_of_job(all, hang, time.steady, !errors.empty());
+  hang.pause_left = {};
+  for (const FollowedNode* const node : all) {
+    const nanoseconds since = time.steady - node->came;
+    hang.pause_left = std::max(hang.pause_left, node->state.view.hang.pause_left - since);
+  }
   watch.look(hang, moved, known_until(all, time.steady), view.state);
 }
 

@@ -148,6 +148,18 @@ TEST(NodesFollower, NamesTheRankOfAnotherNodeThatIsMissing) {
   EXPECT_TRUE(job.look(32).alerts.empty());
 }
 
+TEST(NodesFollower, WaitsForTheEndOfAPauseThatARankAnnounced) {
+  TwoNodes job;
+  for (const std::int64_t rank : {0, 1, 3}) {
+    job.enter(rank);
+  }
+  job.of(2).rank(2).announce_pause(60);
+  job.look(1);
+  EXPECT_TRUE(job.look(51).alerts.empty());
+  EXPECT_TRUE(job.look_again(60).alerts.empty());
+  EXPECT_EQ(job.look(61).alerts.size(), 1U);
+}
+
 TEST(NodesFollower, NamesTheRankOfAnotherNodeThatAskedForSomethingElse) {
   TwoNodes job;
   for (std::int64_t rank = 0; rank < 4; ++rank) {

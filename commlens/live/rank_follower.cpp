@@ -7,6 +7,7 @@
 
 #include "commlens/base/sums.hpp"
 #include "commlens/comm/volume.hpp"
+#include "commlens/trace/clock.hpp"
 #include "commlens/trace/comm_members.hpp"
 #include "commlens/trace/strangers.hpp"
 #include "commlens/trace/stream_checks.hpp"
@@ -217,7 +218,7 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
   if (record.started_ns != k_no_time && record.duration_ns == k_no_row) {
     lose(k_skipped_tables_full);
   } else if (call.state == CallState::finished) {
-    finish(record, facts);
+    finish(record, facts, number);
   }
 }
 
@@ -300,12 +301,12 @@ bool RankFollower::update(LiveNumbers::Open& call, const StreamRecord& record, s
   numbers_.replace(call, facts->op, facts->place);
   numbers_.set_last(call.slot, now_it_is, call.place, call.number);
   if (now_it_is.state == CallState::finished) {
-    finish(record, *facts);
+    finish(record, *facts, call.number);
   }
   return true;
 }
 
-void RankFollower::finish(const StreamRecord& record, const Facts& facts) {
+void RankFollower::finish(const StreamRecord& record, const Facts& facts, std::int64_t number) {
   const bool has_time = record.started_ns != k_no_time;
   const std::chrono::nanoseconds duration(record.duration_ns);
   job_->tally.add(facts.row, facts.message, has_time ? &duration : nullptr, is_caught_up_);
@@ -314,6 +315,9 @@ void RankFollower::finish(const StreamRecord& record, const Facts& facts) {
   sums_.wire = saturating_sum(sums_.wire, facts.wire);
   if (has_time) {
     sums_.time = std::chrono::nanoseconds(saturating_sum(sums_.time.count(), duration.count()));
+    if (number == 1 && unknown_ == 0) {
+      job_->tally.add_first(facts.row, duration);
+    }
     if (is_comparable(record)) {
       job_->late.add(row_, facts.route, times_of(record), record.iteration);
     }
@@ -383,6 +387,19 @@ std::map<std::string, std::int64_t> RankFollower::lost() const {
     }
   }
   return lost;
+}
+
+std::chrono::nanoseconds RankFollower::pause_left(const PollTime& time) {
+  using Time = std::chrono::nanoseconds;
+  const RankTables& tables = tables_.tables();
+  if (tables.pause != pause_) {
+    pause_ = tables.pause;
+    const bool is_clock_here = !tables.clock.boot.empty() && tables.clock.boot == boot_id();
+    const Time now_there(time.unix_ns - tables.clock.wall_offset.count());
+    const Time age = is_clock_here ? std::max<Time>(now_there - pause_->at, Time{}) : Time{};
+    pause_ends_ = time.steady + pause_->length - std::min<Time>(age, pause_->length);
+  }
+  return std::max<Time>(pause_ends_ - time.steady, Time{});
 }
 
 std::int64_t RankFollower::unread() const {

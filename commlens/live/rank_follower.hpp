@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commlens/live/follow_options.hpp"
 #include "commlens/live/late_ranks.hpp"
 #include "commlens/live/latest_iterations.hpp"
 #include "commlens/live/live_progress.hpp"
@@ -73,6 +74,10 @@ class RankFollower {
   /// When it was last seen to have entered or left a call.
   std::chrono::nanoseconds moved() const { return moved_; }
 
+  /// What is left of a pause that the rank has announced, by the stopwatch here since it was seen; an older
+  /// one of this machine by the rank's clock.
+  std::chrono::nanoseconds pause_left(const PollTime& time);
+
   /// Its iterations, by the marks of the program.
   const StepTally& steps() const { return steps_; }
   /// The highest that it is through with: no call of it will come, or is under way. Below 0: none.
@@ -105,7 +110,7 @@ class RankFollower {
   void enter(std::uint64_t slot, const StreamRecord& record, const Facts& facts,
              std::chrono::nanoseconds now);
   bool update(LiveNumbers::Open& call, const StreamRecord& record, std::chrono::nanoseconds now);
-  void finish(const StreamRecord& record, const Facts& facts);
+  void finish(const StreamRecord& record, const Facts& facts, std::int64_t number);
   void note_iteration(const StreamRecord& record);
   void lose(std::string_view reason, std::int64_t calls = 1);
   bool catch_up(std::chrono::nanoseconds now);
@@ -136,6 +141,8 @@ class RankFollower {
   std::string error_;
   std::string not_yet_;
   std::chrono::nanoseconds moved_{};
+  std::optional<RankPause> pause_;
+  std::chrono::nanoseconds pause_ends_{};
   std::optional<std::chrono::nanoseconds> waits_since_;
   std::uint64_t waits_until_ = 0;  // records that were written then
   Iteration iteration_ = k_unknown_iteration;

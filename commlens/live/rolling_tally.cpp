@@ -79,6 +79,12 @@ void RollingTally::add(std::uint32_t row, Bytes message, const std::chrono::nano
   }
 }
 
+void RollingTally::add_first(std::uint32_t row, std::chrono::nanoseconds duration) {
+  LiveOp& op = rows_[row].op;
+  ++op.first_calls;
+  op.first_time = std::chrono::nanoseconds(saturating_sum(op.first_time.count(), duration.count()));
+}
+
 std::vector<LiveOp> RollingTally::ops() const {
   std::vector<LiveOp> ops;
   for (const Row& row : rows_) {

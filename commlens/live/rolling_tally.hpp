@@ -56,6 +56,9 @@ class RollingTally {
   /// A call that has completed, with its duration or without; `is_recent`: in the last seconds.
   void add(std::uint32_t row, Bytes message, const std::chrono::nanoseconds* duration, bool is_recent = true);
 
+  /// A call that was added with a duration is the first of its rank on its communicator.
+  void add_first(std::uint32_t row, std::chrono::nanoseconds duration);
+
   /// In the order of settled_ops().
   std::vector<LiveOp> ops() const;
 

@@ -45,12 +45,21 @@ struct RankClosing {
   std::map<std::string, std::int64_t> skipped;  // calls that could not be described, by reason
 };
 
+/// A rank said at `at`, on its clock, that it may make no calls for so long.
+struct RankPause {
+  std::chrono::nanoseconds at{};
+  std::chrono::nanoseconds length{};
+  friend bool operator==(const RankPause&, const RankPause&) = default;
+};
+constexpr std::chrono::hours k_longest_pause{24};
+
 /// What rank-R.jsonl holds.
 struct RankTables {
   std::optional<Rank> rank;  // with the clock; absent when the first line was lost
   RankClock clock;
   std::optional<RankProcess> process;  // absent in older recordings
   bool has_begun_to_end = false;       // it said that it makes no more calls
+  std::optional<RankPause> pause;      // the latest one
   std::int64_t lost_lines = 0;         // at least, with a part of the file
   std::vector<OpId> ops;               // row in the file -> op of the trace; k_lost_op where it was lost
   std::vector<std::uint32_t> lanes;    // of each of them (OpLanes), where no row was lost

@@ -191,6 +191,20 @@ void RankTablesFile::announce_end(std::chrono::nanoseconds now) {
   append(line + "\n");
 }
 
+void RankTablesFile::announce_pause(const RankPause& pause) {
+  if (pauses_++ >= k_most_pauses) {
+    return;
+  }
+  std::string line;
+  {
+    JsonObject object(line);
+    JsonObject written(object.opened("pause"));
+    written.number("at_ns", pause.at.count());
+    written.number("for_ns", pause.length.count());
+  }
+  append(line + "\n");
+}
+
 std::optional<std::uint32_t> RankTablesFile::op(const CommOp& op) {
   if (const auto known = ops_.find(op); known != ops_.end()) {
     return known->second;

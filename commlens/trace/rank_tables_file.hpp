@@ -38,6 +38,9 @@ class RankTablesFile {
 
   void add_clock_point(const ClockPoint& point);
   void announce_end(std::chrono::nanoseconds now);
+  /// Nothing beyond k_most_pauses.
+  void announce_pause(const RankPause& pause);
+  static constexpr std::int64_t k_most_pauses = std::int64_t{1} << 16;
 
   /// Writes the last line and closes the file.
   void close(const RankClosing& closing);
@@ -48,6 +51,7 @@ class RankTablesFile {
 
   int file_ = -1;
   std::int64_t size_ = 0;
+  std::int64_t pauses_ = 0;
   bool is_broken_ = false;
   std::map<std::pair<Axis, std::vector<Rank>>, std::map<CommunicatorId, GroupId>> groups_;
   std::uint32_t group_count_ = 0;

@@ -88,11 +88,16 @@ class RankTablesReader::Lines {
     } else if (const json* const ending = fields_.find(line, where, "ending", true)) {
       fields_.number(*ending, where, "at_ns", k_any_time);
       result_.has_begun_to_end = true;
+    } else if (const json* const pause = fields_.find(line, where, "pause", true)) {
+      constexpr nanoseconds longest = k_longest_pause;
+      result_.pause = {.at = nanoseconds(fields_.number(*pause, where, "at_ns", k_any_time)),
+                       .length = nanoseconds(fields_.number(*pause, where, "for_ns", {0, longest.count()}))};
     } else if (const json* const closing = fields_.find(line, where, "closed", true)) {
       read_closing(*closing, where);
     } else {
-      fields_.fail(
-          where, "has none of \"tag\", \"name\", \"group\", \"op\", \"aligned\", \"ending\" and \"closed\"");
+      fields_.fail(where,
+                   "has none of \"tag\", \"name\", \"group\", \"op\", \"aligned\", \"ending\", \"pause\" and "
+                   "\"closed\"");
     }
   }
 

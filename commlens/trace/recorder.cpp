@@ -357,6 +357,14 @@ void Recorder::announce_end() {
   state_->tables.announce_end(std::chrono::nanoseconds(state_->clock.now_ns()));
 }
 
+void Recorder::announce_pause(double seconds) {
+  using Time = std::chrono::nanoseconds;
+  const double longest = std::chrono::duration<double>(k_longest_pause).count();
+  const double length = seconds > 0 ? std::min(seconds, longest) : 0;  // no number is not above 0
+  state_->tables.announce_pause(
+      {.at = Time(state_->clock.now_ns()), .length = Time(static_cast<std::int64_t>(length * 1e9))});
+}
+
 void Recorder::add_cost(std::chrono::nanoseconds per_call) noexcept { state_->cost += per_call; }
 
 std::chrono::nanoseconds Recorder::cost_per_call() const noexcept { return state_->cost; }

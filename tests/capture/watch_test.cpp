@@ -1,6 +1,6 @@
 // Jobs with planted faults, followed by `commlens watch` from before they begin until they are ended: one
-// alert, with the verdict and the culprits of `hang`. A healthy job fires none, and what was counted while it
-// ran is what `summary` counts.
+// alert, with the verdict and the culprits of `hang`; those with bad habits, one of that kind. A healthy job
+// fires none, and what was counted while it ran is what `summary` counts.
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "commlens/trace/trace.hpp"
 #include "record_job.hpp"
 
 namespace commlens::test {
@@ -97,6 +98,59 @@ INSTANTIATE_TEST_SUITE_P(Faults, WatchedJob,
                                          WatchedFault{"mpich", "kind", "mismatch", {2}},
                                          WatchedFault{"mpich", "circle", "deadlock", {2, 3}}),
                          [](const auto& test) { return test.param.mpi + "_" + test.param.name; });
+
+/// The alerts of a job of `habits`, as it was followed.
+std::vector<Json> alerts_of(const std::string& habit, const JobOptions& options,
+                            const std::string& flags = {}) {
+  const JobDirectory directory;
+  const RecordedJob job = directory.run(fmt::format(
+      R"("$COMMLENS_BINARY" watch trace --json --until-end --interval 0.2 {} >events & watch=$!
+{}{} {} {}/habits_{} {}; wait $watch; echo $? >code)",
+      flags, options.before, recording(options), launcher(options), COMMLENS_CAPTURE_PROGRAMS, options.mpi,
+      habit));
+  std::vector<Json> alerts;
+  for (const Json& event : lines_of(directory.path() / "events", "alert")) {
+    alerts.push_back(event.at("alert"));
+  }
+  EXPECT_EQ(content_of(directory.path() / "code"), alerts.empty() ? "0\n" : "1\n") << job.err;
+  EXPECT_EQ(lines_of(directory.path() / "events", "ended").size(), 1U) << job.err;
+  return alerts;
+}
+
+class WatchedHabits : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!has_mpi(GetParam())) {
+      GTEST_SKIP() << "no mpirun of " << GetParam();
+    }
+  }
+};
+
+TEST_P(WatchedHabits, NewCommunicatorsInEachIterationFire) {
+  const std::vector<Json> alerts = alerts_of("cold", {.mpi = GetParam(), .ranks = 2});
+  ASSERT_EQ(alerts.size(), 1U);
+  EXPECT_EQ(alerts[0].at("id"), "cold-1");
+  const std::string text = alerts[0].at("sentence");
+  EXPECT_NE(text.find("most in all_reduce"), std::string::npos) << text;
+}
+
+// The file may have 524,286 records: the calls of 26 bursts.
+TEST_P(WatchedHabits, LostCallsFireWhileTheJobRuns) {
+  const std::vector<Json> alerts =
+      alerts_of("flood", {.mpi = GetParam(), .ranks = 1, .before = "prlimit --fsize=16777216 "});
+  ASSERT_EQ(alerts.size(), 1U);
+  EXPECT_EQ(alerts[0].at("id"), "lost-1");
+  const std::string text = alerts[0].at("sentence");
+  EXPECT_NE(text.find(std::string(k_skipped_disk_full)), std::string::npos) << text;
+}
+
+// Three times as long as what counts as hung.
+TEST_P(WatchedHabits, APauseThatWasAnnouncedFiresNothing) {
+  EXPECT_TRUE(alerts_of("pause", {.mpi = GetParam(), .ranks = 2}, "--hang-after 3").empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Mpi, WatchedHabits, testing::Values("openmpi", "mpich"),
+                         [](const auto& test) { return test.param; });
 
 using RowKey = std::tuple<std::string, std::string, std::string, std::int64_t>;
 
