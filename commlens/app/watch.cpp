@@ -57,7 +57,8 @@ class EventWatch {
     }
     alerts_ = view.alerts;
     for (const LiveAlert& alert : alerts_) {
-      if (std::exchange(told_[alert.kind], alert.id) != alert.id) {
+      const std::string origin = alert.id.substr(0, alert.id.rfind('-'));
+      if (std::exchange(told_[origin], alert.id) != alert.id) {
         add(WatchEventKind::alert).alert = alert;
       }
     }
@@ -72,7 +73,7 @@ class EventWatch {
   std::int64_t generation_ = 0;
   std::set<Rank> joined_;
   std::vector<LiveAlert> alerts_;            // that held at the last look
-  std::map<std::string, std::string> told_;  // the id of the latest alert of a kind
+  std::map<std::string, std::string> told_;  // "NODE/volume" -> the id of its latest alert
   LiveState state_ = LiveState::absent;
 };
 

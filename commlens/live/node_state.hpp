@@ -19,7 +19,7 @@ struct NodeState {
   /// Not of the text: how old it was when it was read; 0: it had just come.
   std::chrono::nanoseconds age{};
   /// Its `ranks` are those that have files there, and `hang.job` and `hang.processes` have a row for each of
-  /// them in the same order. Alerts are those that its other ranks do not change: all but hangs. What is
+  /// them in the same order. Alerts are those that ranks elsewhere do not change: volume, slower. What is
   /// compared there (`prediction`, `baseline`), totals and the graph of waits are not in it.
   JobView view;
 };
