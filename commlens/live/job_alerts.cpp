@@ -77,7 +77,11 @@ void StragglerWatch::begin(const JobView& view, PollTime time) {
 }
 
 void StragglerWatch::look(const JobView& view, PollTime time) {
-  const bool has_begun = view.steps.iteration < 0 || view.steps.completed >= k_least_iterations;
+  const bool is_marked = view.steps.iteration >= 0;
+  const bool has_begun =
+      is_marked ? view.steps.completed >= k_least_iterations
+                : std::any_of(view.ranks.begin(), view.ranks.end(),
+                              [](const LiveRank& rank) { return rank.sums.calls >= k_least_calls; });
   if (!may_move(view) || !has_begun) {
     began_.reset();
     return;
@@ -87,17 +91,18 @@ void StragglerWatch::look(const JobView& view, PollTime time) {
   }
   for (const LiveRank& rank : view.ranks) {
     Mark& mark = marks_[rank.rank];
-    const double score = rank.sums.calls < k_least_calls ? 0 : rank.late_score.value_or(0);
+    const double score = rank.late_score.value_or(0);
     mark.is_slow = mark.is_slow && score >= k_score;
     mark.lowest_score = std::min(mark.lowest_score, score);
   }
   if (time.steady - *began_ >= k_window) {
-    close(view, time);
+    close(view);
+    tell(view, time);
     begin(view, time);
   }
 }
 
-void StragglerWatch::close(const JobView& view, PollTime time) {
+void StragglerWatch::close(const JobView& view) {
   std::map<Rank, double> shares;  // of the window in calls; of ranks that made any
   std::vector<double> sorted;
   for (const LiveRank& rank : view.ranks) {
@@ -124,6 +129,9 @@ void StragglerWatch::close(const JobView& view, PollTime time) {
       slow_[rank] = {.windows = windows + 1, .score = mark.lowest_score, .cost = cost};
     }
   }
+}
+
+void StragglerWatch::tell(const JobView& view, PollTime time) {
   std::vector<Rank> culprits;
   std::vector<std::string> words;
   for (const LiveRank& rank : view.ranks) {
@@ -132,12 +140,11 @@ void StragglerWatch::close(const JobView& view, PollTime time) {
       continue;
     }
     culprits.push_back(rank.rank);
-    words.push_back(
-        fmt::format("rank {}{} in at least {:.0f} % of its latest blocks of calls, while the others spent "
-                    "{:.0f} % more of "
-                    "their time in calls",
-                    rank.rank.value, rank.process ? fmt::format(" (host {})", rank.process->host) : "",
-                    percent(its->second.score), percent(its->second.cost)));
+    words.push_back(fmt::format(
+        "rank {}{} in at least {:.0f} % of its latest blocks of calls, which costs the others {:.0f} % of "
+        "their time",
+        rank.rank.value, rank.process ? fmt::format(" (host {})", rank.process->host) : "",
+        percent(its->second.score), percent(its->second.cost)));
   }
   constexpr std::size_t most = 3;
   const std::size_t more = words.size() > most ? words.size() - most : 0;

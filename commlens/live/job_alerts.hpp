@@ -44,8 +44,8 @@ class StragglerWatch {
   static constexpr double k_score = 0.5;
   static constexpr double k_cost = 0.10;
   static constexpr std::int64_t k_enough = 2;
-  static constexpr std::int64_t k_least_iterations = 8;  // before the first window, where they are marked …
-  static constexpr std::int64_t k_least_calls = 512;     // … and calls of a rank
+  static constexpr std::int64_t k_least_iterations = 8;  // before the first window; where none are marked …
+  static constexpr std::int64_t k_least_calls = 512;     // … calls of a rank
 
  private:
   /// A rank in the window.
@@ -61,7 +61,8 @@ class StragglerWatch {
     double cost = 0;  // of the latest window
   };
   void begin(const JobView& view, PollTime time);
-  void close(const JobView& view, PollTime time);
+  void close(const JobView& view);
+  void tell(const JobView& view, PollTime time);
 
   std::optional<std::chrono::nanoseconds> began_;
   std::map<Rank, Mark> marks_;
