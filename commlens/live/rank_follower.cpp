@@ -65,6 +65,7 @@ bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
   }
   if (!is_there_) {
     is_there_ = true;
+    job_->late.arrive(row_);
     moved_ = now;
   }
   if (const std::uint64_t dropped = stream_.dropped_full() + stream_.dropped_late(); dropped != dropped_) {
@@ -183,7 +184,8 @@ RankFollower::Facts RankFollower::new_facts(OpId op) {
   }
   facts.place = job_->progress.place_of(numbers_, rank_, facts.op);
   facts.row = job_->tally.row_of(tables, described, tables.job_ranks());
-  facts.route = job_->late.route_of(row_, facts.op);
+  facts.route = job_->late.route_of(row_, facts.op,
+                                    facts.place.lane == nullptr ? k_no_channel : facts.place.lane->channel);
   facts.message = message_bytes(described);
   facts.wire = wire_bytes(described.kind, std::min(facts.message, Bytes{INT64_MAX / 2}),
                           std::max<std::int64_t>(tables.groups.size(described.group), 1));
@@ -217,18 +219,18 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
   if (record.started_ns != k_no_time && record.duration_ns == k_no_row) {
     lose(k_skipped_tables_full);
   } else if (call.state == CallState::finished) {
-    finish(record, facts);
+    finish(record, facts, number);
   }
 }
 
 /// Whether the calls of other ranks with which a call belongs together are known: after some were
-/// overwritten, those of the same iteration, where it is whole.
+/// overwritten, those of the same iteration, where it is whole. Of a program without marks, by their numbers.
 bool RankFollower::is_comparable(const StreamRecord& record) {
   if (!is_cut_) {
     return true;
   }
   cut_iteration_ = cut_iteration_.value_or(record.iteration);
-  return record.iteration >= 0 && record.iteration > *cut_iteration_;
+  return record.iteration >= 0 ? record.iteration > *cut_iteration_ : *cut_iteration_ < 0;
 }
 
 /// Reads the calls under way again.
@@ -300,12 +302,12 @@ bool RankFollower::update(LiveNumbers::Open& call, const StreamRecord& record, s
   numbers_.replace(call, facts->op, facts->place);
   numbers_.set_last(call.slot, now_it_is, call.place, call.number);
   if (now_it_is.state == CallState::finished) {
-    finish(record, *facts);
+    finish(record, *facts, call.number);
   }
   return true;
 }
 
-void RankFollower::finish(const StreamRecord& record, const Facts& facts) {
+void RankFollower::finish(const StreamRecord& record, const Facts& facts, std::int64_t number) {
   const bool has_time = record.started_ns != k_no_time;
   const std::chrono::nanoseconds duration(record.duration_ns);
   job_->tally.add(facts.row, facts.message, has_time ? &duration : nullptr, is_caught_up_);
@@ -315,7 +317,7 @@ void RankFollower::finish(const StreamRecord& record, const Facts& facts) {
   if (has_time) {
     sums_.time = std::chrono::nanoseconds(saturating_sum(sums_.time.count(), duration.count()));
     if (is_comparable(record)) {
-      job_->late.add(row_, facts.route, times_of(record), record.iteration);
+      job_->late.add(row_, facts.route, times_of(record), record.iteration, number);
     }
   }
   if (is_caught_up_) {

@@ -105,7 +105,7 @@ class RankFollower {
   void enter(std::uint64_t slot, const StreamRecord& record, const Facts& facts,
              std::chrono::nanoseconds now);
   bool update(LiveNumbers::Open& call, const StreamRecord& record, std::chrono::nanoseconds now);
-  void finish(const StreamRecord& record, const Facts& facts);
+  void finish(const StreamRecord& record, const Facts& facts, std::int64_t number);
   void note_iteration(const StreamRecord& record);
   void lose(std::string_view reason, std::int64_t calls = 1);
   bool catch_up(std::chrono::nanoseconds now);
