@@ -64,7 +64,7 @@ ordered_json channel_json(const CallChannel& channel) {
 }
 
 ordered_json seen_json(const SeenCall& call) {
-  ordered_json json = {{"part", name_of(call.part)},
+  ordered_json object = {{"part", name_of(call.part)},
                        {"number", call.number},
                        {"op", name_of(call.op.kind)},
                        {"name", call.name},
@@ -78,29 +78,29 @@ ordered_json seen_json(const SeenCall& call) {
                        {"tag", call.tag},
                        {"site", call.site}};
   if (call.op.blocking) {
-    json["blocking"] = *call.op.blocking;
+    object["blocking"] = *call.op.blocking;
   }
   if (call.is_on_device) {
-    json["on_device"] = true;
+    object["on_device"] = true;
   }
   if (call.channel == k_no_channel) {
-    json["members"] = members_json(call.members);
+    object["members"] = members_json(call.members);
   } else {
-    json["channel"] = call.channel;
+    object["channel"] = call.channel;
   }
-  return json;
+  return object;
 }
 
 ordered_json process_json(const RankProcess& process) {
-  ordered_json json = {{"host", process.host},
+  ordered_json object = {{"host", process.host},
                        {"pid", process.pid},
                        {"start_ticks", process.start_ticks},
                        {"exe", process.exe},
                        {"job_id", process.job_id}};
   if (process.local_rank) {
-    json["local_rank"] = *process.local_rank;
+    object["local_rank"] = *process.local_rank;
   }
-  return json;
+  return object;
 }
 
 ordered_json progress_json(const RankProgress& progress) {
@@ -126,7 +126,7 @@ ordered_json progress_json(const RankProgress& progress) {
 }
 
 ordered_json rank_json(const LiveRank& rank, const RankProgress& progress) {
-  ordered_json json = {
+  ordered_json object = {
       {"rank", rank.rank.value},
       {"process", rank.process ? process_json(*rank.process) : ordered_json(nullptr)},
       {"process_state", name_of(rank.process_state)},
@@ -142,8 +142,8 @@ ordered_json rank_json(const LiveRank& rank, const RankProgress& progress) {
       {"lost_calls", rank.lost},
       {"error", rank.error},
       {"open_for_ns", rank.call ? ordered_json(rank.call->open_for.count()) : ordered_json(nullptr)}};
-  json["calls"] = progress_json(progress);
-  return json;
+  object["calls"] = progress_json(progress);
+  return object;
 }
 
 ordered_json op_json(const LiveOp& op) {
@@ -160,14 +160,14 @@ ordered_json op_json(const LiveOp& op) {
 }
 
 ordered_json signature_json(const CallSignature& signature) {
-  ordered_json json = {{"op", name_of(signature.kind)},
+  ordered_json object = {{"op", name_of(signature.kind)},
                        {"name", signature.name},
                        {"root", signature.root},
                        {"elements", signature.elements}};
   if (signature.dtype) {
-    json["dtype"] = name_of(*signature.dtype);
+    object["dtype"] = name_of(*signature.dtype);
   }
-  return json;
+  return object;
 }
 
 ordered_json difference_json(const CallDifference& difference) {
@@ -294,17 +294,17 @@ ordered_json rows_of(const Rows& rows, const ToJson& to_json) {
 
 std::string node_state_text(const NodeState& state) {
   const JobProgress& job = state.view.hang.job;
-  ordered_json json = job_json(state);
-  json["alerts"] = rows_of(state.view.alerts, alert_of_node_json);
-  json["channels"] = rows_of(job.channels, channel_json);
-  json["ranks"] = ordered_json::array();
+  ordered_json object = job_json(state);
+  object["alerts"] = rows_of(state.view.alerts, alert_of_node_json);
+  object["channels"] = rows_of(job.channels, channel_json);
+  object["ranks"] = ordered_json::array();
   for (std::size_t row = 0; row < state.view.ranks.size(); ++row) {
-    json["ranks"].push_back(rank_json(state.view.ranks[row], job.ranks[row]));
+    object["ranks"].push_back(rank_json(state.view.ranks[row], job.ranks[row]));
   }
-  json["spanning"] = spanning_json(state.view.spanning);
-  json["ops"] = rows_of(state.view.ops, op_json);
-  json["differences"] = rows_of(job.differences, difference_json);
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  object["spanning"] = spanning_json(state.view.spanning);
+  object["ops"] = rows_of(state.view.ops, op_json);
+  object["differences"] = rows_of(job.differences, difference_json);
+  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 NodeState node_state_of(const JobView& view, std::string node, nanoseconds interval) {

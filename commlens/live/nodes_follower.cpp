@@ -16,6 +16,7 @@
 #include "commlens/live/merged_ops.hpp"
 #include "commlens/live/rank_processes.hpp"
 #include "commlens/live/rank_rows.hpp"
+#include "commlens/live/rolling_tally.hpp"
 #include "commlens/live/spanning_late.hpp"
 
 namespace commlens {
