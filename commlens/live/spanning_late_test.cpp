@@ -48,7 +48,10 @@ class ToldSource final : public NodeSource {
 NodeState read_back(const NodeState& state) {
   const std::string text = node_state_text(state);
   Result<NodeState> read = node_state_from(text);
-  EXPECT_TRUE(read) << read.error().message;
+  if (!read) {
+    ADD_FAILURE() << read.error().message << " " << text;
+    return {};
+  }
   EXPECT_EQ(node_state_text(*read), text);
   return std::move(*read);
 }

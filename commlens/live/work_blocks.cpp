@@ -30,10 +30,11 @@ void LatestBlocks::add(std::int64_t label, const BlockComparison::Part& part) {
   if (blocks_.empty()) {
     begin_ = unit;
   }
-  if (blocks_.empty() || unit >= blocks_.back().end) {
-    while (blocks_.size() >= k_kept) {
-      make_room();
-    }
+  const auto is_beyond = [&] { return blocks_.empty() || unit >= blocks_.back().end; };
+  while (is_beyond() && blocks_.size() >= k_kept) {
+    make_room();  // it may be of the last one then
+  }
+  if (is_beyond()) {
     blocks_.push_back({.end = end_of(unit), .work = {}});
   }
   WorkBlock& open = blocks_.back();

@@ -1,6 +1,7 @@
 #include "commlens/live/work_blocks.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <vector>
 
@@ -92,6 +93,19 @@ TEST(LatestBlocks, HaveSixtyFourCallsOfSeveralIterations) {
   ASSERT_EQ(work.blocks.size(), 12U);
   EXPECT_EQ(work.blocks.back().end, 31 * 32);
   EXPECT_EQ(work.blocks.back().work.calls, 96);
+}
+
+TEST(LatestBlocks, AscendWhereverTheyBegin) {
+  for (std::int64_t first = 0; first < 40; ++first) {
+    LatestBlocks blocks;
+    for (std::int64_t unit = first; unit < 3000; ++unit) {
+      add_calls(blocks, unit, unit + 1, k_ms);
+      const std::vector<std::int64_t> bounds = bounds_of(blocks.told());
+      const auto same = std::adjacent_find(bounds.begin(), bounds.end(), std::greater_equal<>());
+      ASSERT_TRUE(same == bounds.end()) << first << ", " << unit;
+      ASSERT_LE(bounds.size(), 13U);
+    }
+  }
 }
 
 TEST(LatestBlocks, OfIterationsReplaceThoseBefore) {
