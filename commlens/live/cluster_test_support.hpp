@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -21,6 +22,8 @@ class PlannedCluster {
 
   /// This rank makes no more calls, so that all others stay inside of the next ones that need it.
   void stop(Rank rank) { stopped_ = rank; }
+  /// This rank works twice as long between calls as the others.
+  void slow_down(Rank rank) { slow_ = rank; }
   /// Time passes; ranks that can go on have made more steps.
   void pass(std::chrono::nanoseconds time) {
     now_ += time;
@@ -106,11 +109,35 @@ class PlannedCluster {
     state.view.ranks.push_back(std::move(live));
     state.view.hang.processes.push_back(ProcessState::sleeping);
     job.ranks.push_back(std::move(progress));
+    add_blocks(state, rank, along);
+  }
+
+  // Steps of 100 ms, of which a rank works 30 ms.
+  void add_blocks(NodeState& state, Rank rank, std::size_t along) const {
+    constexpr std::int64_t k_steps = 64;  // of a block
+    const std::int64_t last = steps_ / k_steps;
+    const std::int64_t first =
+        std::max<std::int64_t>(0, last - static_cast<std::int64_t>(LatestBlocks::k_told));
+    for (const std::size_t channel : {std::size_t{1}, along}) {
+      SpanningWork work{
+          .rank = rank, .channel = channel, .is_marked = true, .begin = first * k_steps, .blocks = {}};
+      for (std::int64_t block = first; block < last; ++block) {
+        const std::int64_t step_ns =
+            (rank == slow_ ? 60'000'000 : 30'000'000) + (rank.value + block) % 97 * 1000;
+        work.blocks.push_back({.end = (block + 1) * k_steps,
+                               .work = {.calls = k_steps,
+                                        .signature = 12'345,
+                                        .between_ns = k_steps * step_ns,
+                                        .in_calls_ns = k_steps * (100'000'000 - step_ns)}});
+      }
+      state.view.spanning.push_back(std::move(work));
+    }
   }
 
   std::int64_t nodes_;
-  std::int64_t steps_ = 100;
+  std::int64_t steps_ = 1000;
   Rank stopped_{-1};
+  Rank slow_{-1};
   std::chrono::nanoseconds now_{};
   std::chrono::nanoseconds since_{};
 };

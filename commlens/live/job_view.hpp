@@ -15,6 +15,7 @@
 #include "commlens/live/job_progress.hpp"
 #include "commlens/live/process_look.hpp"
 #include "commlens/live/wait_graph.hpp"
+#include "commlens/live/work_blocks.hpp"
 #include "commlens/trace/rank_process.hpp"
 
 // What one poll of a FolderFollower yields: the state of a job now. Plain values; nothing refers to the
@@ -104,8 +105,9 @@ struct LiveRank {
   /// Share of the latest blocks of calls in which it was slow (summary/slow_ranks.hpp; clocks are not
   /// compared), 0 to 1; absent until there are blocks.
   std::optional<double> late_score;
-  std::int64_t lost = 0;  // of its calls, those that are not known
-  std::string error;      // why nothing more is read of it; empty: all is well
+  std::int64_t late_members = 0;  // of the communicator by which it was judged
+  std::int64_t lost = 0;          // of its calls, those that are not known
+  std::string error;              // why nothing more is read of it; empty: all is well
 };
 
 /// What is wrong with the job now, once it has been so for long enough.
@@ -231,6 +233,7 @@ struct JobView {
   std::int64_t alerts_fired = 0;             // since the follower began
   std::map<std::string, std::int64_t> lost;  // calls that are not known, by reason (Provenance)
   std::optional<LiveNodes> nodes;            // where they are followed
+  std::vector<SpanningWork> spanning;        // of the widest communicators that have members elsewhere
   LiveWatcher watcher;
   bool is_hung() const;
 };

@@ -4,8 +4,10 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "commlens/live/work_blocks.hpp"
 #include "commlens/summary/call_routes.hpp"
 #include "commlens/summary/rank_time.hpp"
 #include "commlens/summary/slow_ranks.hpp"
@@ -15,45 +17,73 @@ namespace commlens {
 
 /// Which ranks delay the others lately, by the time between calls and without comparing clocks, as
 /// summary/slow_ranks.hpp finds them; computing inside of calls is not known here. A rank is judged by the
-/// widest of its communicators that have blocks, in the latest of these.
+/// widest of its communicators that have blocks, in the latest of these. Of communicators with members that
+/// are not here the latest blocks are kept, for those who know the others'.
 class LateRanks {
  public:
   /// Blocks that a score covers, about: at least half as many, where there were so many.
   static constexpr std::int64_t k_blocks = 32;
+  /// By fewer a rank is judged only where it has nothing else.
+  static constexpr std::int64_t k_enough_blocks = 8;
   /// Calls of a communicator that wait for those of its other members; beyond, it is given up.
   static constexpr std::int64_t k_most_waiting = std::int64_t{1} << 16;
+  /// Communicators of a rank with members elsewhere that are told: the widest.
+  static constexpr std::size_t k_most_spanning = 2;
+
+  struct Score {
+    double share = 0;
+    std::int64_t members = 0;  // of the communicator
+  };
 
   /// Ranks by their rows, ascending. `tables` outlives it.
   LateRanks(const Trace& tables, const std::vector<Rank>& ranks);
 
-  /// The number of an op of a rank, for add(); an op that has one is not to be asked for again.
-  std::uint32_t route_of(std::size_t rank, OpId op);
+  /// A rank has files here.
+  void arrive(std::size_t rank);
+  /// The number of an op of a rank, for add(); an op that has one is not to be asked for again. `channel`: of
+  /// its calls, by LiveProgress.
+  std::uint32_t route_of(std::size_t rank, OpId op, std::size_t channel);
 
-  /// A finished call of a rank, of about issue order; `route` as route_of() gave it.
-  void add(std::size_t rank, std::uint32_t route, const Times& times, Iteration iteration);
+  /// A finished call of a rank, of about issue order; `route` as route_of() gave it, `number` by LiveNumbers.
+  void add(std::size_t rank, std::uint32_t route, const Times& times, Iteration iteration,
+           std::int64_t number);
+  /// Calls of a rank are missing here; later ones have numbers by which they are compared.
+  void cut(std::size_t rank);
   /// Takes down where the communicators are, once a poll.
   void mark();
 
   /// Absent until the rank's communicators have blocks.
-  std::optional<double> score(std::size_t rank) const;
-  const RankTime::Totals& totals(std::size_t rank) const { return ranks_[rank].time.totals(); }
+  std::optional<Score> score(std::size_t rank) const;
+  /// By ranks.
+  std::vector<SpanningWork> spanning() const;
+  RankTime::Totals totals(std::size_t rank) const;
 
  private:
   struct Mark {
     std::int64_t blocks = 0;
     std::vector<std::int64_t> slow;  // by member
   };
-  struct Group {
-    Group(GroupWork work, std::size_t members)
-        : comparison(std::move(work), std::vector<std::int64_t*>(members)),
-          marks{Mark{0, std::vector<std::int64_t>(members)}} {}
-    BlockComparison comparison;
+  /// Of a communicator all of whose members are here.
+  struct Compared {
+    explicit Compared(GroupWork work)
+        : marks{Mark{0, std::vector<std::int64_t>(work.members.size())}},
+          comparison(std::move(work), std::vector<std::int64_t*>(marks.front().slow.size())) {}
     std::deque<Mark> marks;  // never empty; the first is what the latest blocks come after
+    BlockComparison comparison;
+  };
+  struct Group {
+    GroupWork work;
+    std::size_t channel = 0;
+    std::vector<Rank> absent;  // ascending
+    std::optional<Compared> compared{};
   };
   struct Strand {
     Group* group = nullptr;
     std::size_t member = 0;
-    GroupStrand strand;
+    CallParts parts{};
+    std::int64_t next = 0;  // place of its next call among those of the communicator
+    std::int64_t cuts = 0;
+    LatestBlocks latest{};  // where the group is not compared here
   };
   /// Where the calls of an op are compared.
   struct Route {
@@ -62,11 +92,17 @@ class LateRanks {
   };
   struct One {
     RankTime time;
+    RankTime::Totals before_cuts;
+    std::int64_t cuts = 0;
+    bool is_here = false;
     std::vector<Strand> strands;
     std::vector<Route> routes;
   };
 
-  Group& group_of(const CallRoute& call);
+  Group& group_of(const CallRoute& call, std::size_t channel);
+  static void compare_here(Group& group);
+  void ended(One& one, std::uint32_t tag, std::int64_t iteration, const RankTime::Totals& totals);
+  static void give(Strand& strand, const CallParts::Given& given);
 
   const Trace& tables_;
   std::vector<Rank> numbers_;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "commlens/live/job_progress.hpp"
@@ -17,6 +18,9 @@ constexpr std::string_view k_window_channel = "window";
 constexpr std::size_t k_most_calls_of_node = 256;
 /// A difference of more sides is none that anybody could read.
 constexpr std::size_t k_most_sides_of_node = 64;
+/// Times of blocks of calls have so many digits, in units of at most so many ns.
+constexpr std::int64_t k_longest_time_of_node = 99'999;
+constexpr std::int64_t k_largest_unit_of_node = 100'000'000'000;
 
 std::string_view name_of(CallPart part);
 

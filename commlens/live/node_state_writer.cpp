@@ -64,43 +64,43 @@ ordered_json channel_json(const CallChannel& channel) {
 }
 
 ordered_json seen_json(const SeenCall& call) {
-  ordered_json json = {{"part", name_of(call.part)},
-                       {"number", call.number},
-                       {"op", name_of(call.op.kind)},
-                       {"name", call.name},
-                       {"dtype", name_of(call.op.dtype)},
-                       {"input", call.op.input.value},
-                       {"output", call.op.output.value},
-                       {"match", name_of(call.op.match)},
-                       {"rounding_bytes", call.op.rounding.value},
-                       {"root", call.root},
-                       {"iteration", call.iteration},
-                       {"tag", call.tag},
-                       {"site", call.site}};
+  ordered_json object = {{"part", name_of(call.part)},
+                         {"number", call.number},
+                         {"op", name_of(call.op.kind)},
+                         {"name", call.name},
+                         {"dtype", name_of(call.op.dtype)},
+                         {"input", call.op.input.value},
+                         {"output", call.op.output.value},
+                         {"match", name_of(call.op.match)},
+                         {"rounding_bytes", call.op.rounding.value},
+                         {"root", call.root},
+                         {"iteration", call.iteration},
+                         {"tag", call.tag},
+                         {"site", call.site}};
   if (call.op.blocking) {
-    json["blocking"] = *call.op.blocking;
+    object["blocking"] = *call.op.blocking;
   }
   if (call.is_on_device) {
-    json["on_device"] = true;
+    object["on_device"] = true;
   }
   if (call.channel == k_no_channel) {
-    json["members"] = members_json(call.members);
+    object["members"] = members_json(call.members);
   } else {
-    json["channel"] = call.channel;
+    object["channel"] = call.channel;
   }
-  return json;
+  return object;
 }
 
 ordered_json process_json(const RankProcess& process) {
-  ordered_json json = {{"host", process.host},
-                       {"pid", process.pid},
-                       {"start_ticks", process.start_ticks},
-                       {"exe", process.exe},
-                       {"job_id", process.job_id}};
+  ordered_json object = {{"host", process.host},
+                         {"pid", process.pid},
+                         {"start_ticks", process.start_ticks},
+                         {"exe", process.exe},
+                         {"job_id", process.job_id}};
   if (process.local_rank) {
-    json["local_rank"] = *process.local_rank;
+    object["local_rank"] = *process.local_rank;
   }
-  return json;
+  return object;
 }
 
 ordered_json progress_json(const RankProgress& progress) {
@@ -126,7 +126,7 @@ ordered_json progress_json(const RankProgress& progress) {
 }
 
 ordered_json rank_json(const LiveRank& rank, const RankProgress& progress) {
-  ordered_json json = {
+  ordered_json object = {
       {"rank", rank.rank.value},
       {"process", rank.process ? process_json(*rank.process) : ordered_json(nullptr)},
       {"process_state", name_of(rank.process_state)},
@@ -138,11 +138,12 @@ ordered_json rank_json(const LiveRank& rank, const RankProgress& progress) {
       {"between_calls_ns", rank.between_calls.count()},
       {"still_ns", rank.still_for.count()},
       {"late_share", rank.late_score ? ordered_json(*rank.late_score) : ordered_json(nullptr)},
+      {"late_members", rank.late_members},
       {"lost_calls", rank.lost},
       {"error", rank.error},
       {"open_for_ns", rank.call ? ordered_json(rank.call->open_for.count()) : ordered_json(nullptr)}};
-  json["calls"] = progress_json(progress);
-  return json;
+  object["calls"] = progress_json(progress);
+  return object;
 }
 
 ordered_json op_json(const LiveOp& op) {
@@ -161,14 +162,14 @@ ordered_json op_json(const LiveOp& op) {
 }
 
 ordered_json signature_json(const CallSignature& signature) {
-  ordered_json json = {{"op", name_of(signature.kind)},
-                       {"name", signature.name},
-                       {"root", signature.root},
-                       {"elements", signature.elements}};
+  ordered_json object = {{"op", name_of(signature.kind)},
+                         {"name", signature.name},
+                         {"root", signature.root},
+                         {"elements", signature.elements}};
   if (signature.dtype) {
-    json["dtype"] = name_of(*signature.dtype);
+    object["dtype"] = name_of(*signature.dtype);
   }
-  return json;
+  return object;
 }
 
 ordered_json difference_json(const CallDifference& difference) {
@@ -222,6 +223,67 @@ ordered_json job_json(const NodeState& state) {
             {"busy_ns", view.watcher.busy.count()}}}};
 }
 
+/// Whether two have the same calls in the same blocks.
+bool are_alike(const SpanningWork& a, const SpanningWork& b) {
+  return a.channel == b.channel && a.is_marked == b.is_marked && a.begin == b.begin &&
+         std::equal(a.blocks.begin(), a.blocks.end(), b.blocks.begin(), b.blocks.end(),
+                    [](const WorkBlock& one, const WorkBlock& other) {
+                      return one.end == other.end && one.work.calls == other.work.calls &&
+                             one.work.signature == other.work.signature;
+                    });
+}
+
+/// [rank, unit, times between calls, times in calls]: the unit is the power of ten, in ns, by which the
+/// longest has no more than the digits that are told.
+ordered_json times_json(const SpanningWork& work) {
+  std::int64_t longest = 0;
+  for (const WorkBlock& block : work.blocks) {
+    longest = std::max({longest, block.work.between_ns, block.work.in_calls_ns});
+  }
+  std::int64_t unit = 1;
+  while (longest / unit > k_longest_time_of_node && unit < k_largest_unit_of_node) {
+    unit *= 10;
+  }
+  ordered_json row = {work.rank.value, unit};
+  for (const WorkBlock& block : work.blocks) {
+    row.push_back(std::min(block.work.between_ns / unit, k_longest_time_of_node));
+  }
+  for (const WorkBlock& block : work.blocks) {
+    row.push_back(std::min(block.work.in_calls_ns / unit, k_longest_time_of_node));
+  }
+  return row;
+}
+
+/// Ranks whose calls are alike, as those of one node are most often, have one row.
+ordered_json spanning_json(const std::vector<SpanningWork>& all) {
+  ordered_json rows = ordered_json::array();
+  std::vector<const SpanningWork*> firsts;  // of the rows
+  for (const SpanningWork& work : all) {
+    const auto found = std::find_if(firsts.begin(), firsts.end(),
+                                    [&](const SpanningWork* first) { return are_alike(*first, work); });
+    if (found != firsts.end()) {
+      rows[static_cast<std::size_t>(found - firsts.begin())]["times"].push_back(times_json(work));
+      continue;
+    }
+    firsts.push_back(&work);
+    ordered_json bounds = {work.begin};
+    ordered_json calls = ordered_json::array();
+    ordered_json signatures = ordered_json::array();
+    for (const WorkBlock& block : work.blocks) {
+      bounds.push_back(block.end);
+      calls.push_back(block.work.calls);
+      signatures.push_back(block.work.signature);
+    }
+    rows.push_back({{"channel", work.channel},
+                    {"marked", work.is_marked},
+                    {"bounds", std::move(bounds)},
+                    {"calls", std::move(calls)},
+                    {"signatures", std::move(signatures)},
+                    {"times", ordered_json::array({times_json(work)})}});
+  }
+  return rows;
+}
+
 template <typename Rows, typename ToJson>
 ordered_json rows_of(const Rows& rows, const ToJson& to_json) {
   ordered_json array = ordered_json::array();
@@ -235,16 +297,17 @@ ordered_json rows_of(const Rows& rows, const ToJson& to_json) {
 
 std::string node_state_text(const NodeState& state) {
   const JobProgress& job = state.view.hang.job;
-  ordered_json json = job_json(state);
-  json["alerts"] = rows_of(state.view.alerts, alert_of_node_json);
-  json["channels"] = rows_of(job.channels, channel_json);
-  json["ranks"] = ordered_json::array();
+  ordered_json object = job_json(state);
+  object["alerts"] = rows_of(state.view.alerts, alert_of_node_json);
+  object["channels"] = rows_of(job.channels, channel_json);
+  object["ranks"] = ordered_json::array();
   for (std::size_t row = 0; row < state.view.ranks.size(); ++row) {
-    json["ranks"].push_back(rank_json(state.view.ranks[row], job.ranks[row]));
+    object["ranks"].push_back(rank_json(state.view.ranks[row], job.ranks[row]));
   }
-  json["ops"] = rows_of(state.view.ops, op_json);
-  json["differences"] = rows_of(job.differences, difference_json);
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  object["spanning"] = spanning_json(state.view.spanning);
+  object["ops"] = rows_of(state.view.ops, op_json);
+  object["differences"] = rows_of(job.differences, difference_json);
+  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 NodeState node_state_of(const JobView& view, std::string node, nanoseconds interval) {
@@ -272,6 +335,10 @@ NodeState node_state_of(const JobView& view, std::string node, nanoseconds inter
       its.hang.processes.push_back(rank.process_state);
     }
   }
+  std::erase_if(its.spanning, [&](const SpanningWork& work) {
+    return std::none_of(its.ranks.begin(), its.ranks.end(),
+                        [&](const LiveRank& rank) { return rank.rank == work.rank; });
+  });
   // The others are found by who follows all nodes.
   std::erase_if(its.alerts, [](const LiveAlert& alert) {
     return alert.kind != k_alert_volume && alert.kind != k_alert_slower;

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -14,9 +13,11 @@
 #include "commlens/base/sums.hpp"
 #include "commlens/live/asked_for.hpp"
 #include "commlens/live/hang_watch.hpp"
+#include "commlens/live/merged_ops.hpp"
 #include "commlens/live/rank_processes.hpp"
 #include "commlens/live/rank_rows.hpp"
 #include "commlens/live/rolling_tally.hpp"
+#include "commlens/live/spanning_late.hpp"
 
 namespace commlens {
 namespace {
@@ -93,39 +94,6 @@ class JobChannels {
   std::size_t members_ = 0;
 };
 
-/// The rows of all nodes, added. A node may not know how many ranks the job has, and so which groups are of
-/// all.
-std::vector<LiveOp> merged_ops(const Nodes& nodes, std::int64_t job_ranks) {
-  using Key = std::tuple<CommKind, std::string, Axis, std::int64_t>;
-  std::map<Key, std::size_t> rows;
-  std::vector<LiveOp> ops;
-  for (const FollowedNode* const node : nodes) {
-    for (const LiveOp& op : node->state.view.ops) {
-      const bool is_world =
-          op.axis == Axis::unknown && !is_point_to_point(op.kind) && op.group_size == job_ranks;
-      Key key(op.kind, op.name, is_world ? Axis::world : op.axis, op.group_size);
-      if (!rows.contains(key) && ops.size() >= RollingTally::k_most_rows) {
-        key = Key(op.kind, RollingTally::k_more, Axis::unknown, 0);
-      }
-      const auto [found, is_new] = rows.try_emplace(key, ops.size());
-      if (is_new) {
-        LiveOp& row = ops.emplace_back(op);
-        std::tie(row.kind, row.name, row.axis, row.group_size) = key;
-        continue;
-      }
-      LiveOp& row = ops[found->second];
-      add_sums(row.sums, op.sums);
-      add_sums(row.recent, op.recent);
-      row.first_calls = saturating_sum(row.first_calls, op.first_calls);
-      row.first_time = nanoseconds(saturating_sum(row.first_time.count(), op.first_time.count()));
-      row.smallest = std::min(row.smallest, op.smallest);
-      row.largest = std::max(row.largest, op.largest);
-      row.durations.merge(op.durations);
-    }
-  }
-  return settled_ops(std::move(ops));
-}
-
 /// As FolderFollower has it of one folder, by all ranks that have files somewhere. Nothing is over while a
 /// node is silent or, `lacks_nodes`, cannot be read.
 LiveState state_of_job(const Nodes& nodes, const LiveHang& hang, nanoseconds now, bool lacks_nodes) {
@@ -178,6 +146,7 @@ struct NodesFollower::State {
   void build(const PollTime& time);
   void build_job(const Nodes& all, const PollTime& time);
   void fill_ranks(const PollTime& time);
+  void judge_ranks(const Nodes& all, nanoseconds now);
   void say_silent(const Nodes& all, nanoseconds now);
   void add_up(const Nodes& all);
 
@@ -222,6 +191,9 @@ void NodesFollower::State::place(FollowedNode& node, const std::vector<CallChann
   }
   for (CallDifference& difference : its.differences) {
     difference.channel = row_of(difference.channel);
+  }
+  for (SpanningWork& work : node.state.view.spanning) {
+    work.channel = row_of(work.channel);
   }
 }
 
@@ -384,6 +356,19 @@ void NodesFollower::State::fill_ranks(const PollTime& time) {
   }
 }
 
+/// By what is compared between nodes.
+void NodesFollower::State::judge_ranks(const Nodes& all, nanoseconds now) {
+  SpanningLate late;
+  for (const FollowedNode* const node : all) {
+    for (const SpanningWork& work : node->state.view.spanning) {
+      if (homes.at(work.rank).node == node && !node->is_silent(now)) {
+        late.add(work);
+      }
+    }
+  }
+  late.judge(channels.all(), view.ranks);
+}
+
 void NodesFollower::State::say_silent(const Nodes& all, nanoseconds now) {
   std::vector<std::string> silent;
   for (const FollowedNode* const node : all) {
@@ -413,7 +398,11 @@ void NodesFollower::State::say_silent(const Nodes& all, nanoseconds now) {
 
 /// What needs no rank of another node.
 void NodesFollower::State::add_up(const Nodes& all) {
-  view.ops = merged_ops(all, homes.empty() ? 0 : homes.rbegin()->first.value + 1);
+  std::vector<const std::vector<LiveOp>*> ops;
+  for (const FollowedNode* const node : all) {
+    ops.push_back(&node->state.view.ops);
+  }
+  view.ops = merged_ops(ops, homes.empty() ? 0 : homes.rbegin()->first.value + 1);
   view.totals = total_of(view.ops, &LiveOp::sums);
   view.recent = total_of(view.ops, &LiveOp::recent);
   view.steps = {};
@@ -465,6 +454,7 @@ void NodesFollower::State::build(const PollTime& time) {
     }
   }
   fill_ranks(time);
+  judge_ranks(all, time.steady);
   add_up(all);
 }
 

@@ -66,6 +66,7 @@ bool RankFollower::look(std::chrono::nanoseconds now, bool is_final) {
   }
   if (!is_there_) {
     is_there_ = true;
+    job_->late.arrive(row_);
     moved_ = now;
   }
   if (const std::uint64_t dropped = stream_.dropped_full() + stream_.dropped_late(); dropped != dropped_) {
@@ -184,7 +185,8 @@ RankFollower::Facts RankFollower::new_facts(OpId op) {
   }
   facts.place = job_->progress.place_of(numbers_, rank_, facts.op);
   facts.row = job_->tally.row_of(tables, described, tables.job_ranks());
-  facts.route = job_->late.route_of(row_, facts.op);
+  facts.route = job_->late.route_of(row_, facts.op,
+                                    facts.place.lane == nullptr ? k_no_channel : facts.place.lane->channel);
   facts.message = message_bytes(described);
   facts.wire = wire_bytes(described.kind, std::min(facts.message, Bytes{INT64_MAX / 2}),
                           std::max<std::int64_t>(tables.groups.size(described.group), 1));
@@ -223,13 +225,13 @@ void RankFollower::enter(std::uint64_t slot, const StreamRecord& record, const F
 }
 
 /// Whether the calls of other ranks with which a call belongs together are known: after some were
-/// overwritten, those of the same iteration, where it is whole.
+/// overwritten, those of the same iteration, where it is whole. Of a program without marks, by their numbers.
 bool RankFollower::is_comparable(const StreamRecord& record) {
   if (!is_cut_) {
     return true;
   }
   cut_iteration_ = cut_iteration_.value_or(record.iteration);
-  return record.iteration >= 0 && record.iteration > *cut_iteration_;
+  return record.iteration >= 0 ? record.iteration > *cut_iteration_ : *cut_iteration_ < 0;
 }
 
 /// Reads the calls under way again.
@@ -319,7 +321,7 @@ void RankFollower::finish(const StreamRecord& record, const Facts& facts, std::i
       job_->tally.add_first(facts.row, duration);
     }
     if (is_comparable(record)) {
-      job_->late.add(row_, facts.route, times_of(record), record.iteration);
+      job_->late.add(row_, facts.route, times_of(record), record.iteration, number);
     }
   }
   if (is_caught_up_) {

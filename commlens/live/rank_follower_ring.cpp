@@ -67,6 +67,7 @@ void RankFollower::renumber(const RingRemains& remains, std::chrono::nanoseconds
                             static_cast<std::int64_t>(std::min<std::uint64_t>(remains.unknown, INT64_MAX)));
   unknown_ += tables_.lost_lines() == 0 ? 0 : 1;
   is_cut_ = true;
+  job_->late.cut(row_);
   cut_iteration_.reset();
   std::set<const LiveNumbers::Lane*> numbered;
   std::vector<bool> is_done(remains.counts.size());

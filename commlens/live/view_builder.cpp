@@ -47,6 +47,7 @@ void fill_ranks(JobView& view, const FollowedJob& job,
     rows[view.hang.job.ranks[row].state.rank] = row;
   }
   const std::set<std::size_t> stuck = stuck_rows(view.hang);
+  view.spanning = job.late.spanning();
   view.ranks.clear();
   for (std::size_t at = 0; at < ranks.size(); ++at) {
     const RankFollower& follower = *ranks[at];
@@ -64,7 +65,10 @@ void fill_ranks(JobView& view, const FollowedJob& job,
     rank.recent = follower.recent();
     rank.in_calls = nanoseconds(job.late.totals(at).in_calls_ns);
     rank.between_calls = nanoseconds(job.late.totals(at).between_ns);
-    rank.late_score = job.late.score(at);
+    if (const std::optional<LateRanks::Score> late = job.late.score(at)) {
+      rank.late_score = late->share;
+      rank.late_members = late->members;
+    }
     rank.lost = progress.state.lost;
     rank.state = rank.error.empty() && !follower.is_there()
                      ? LiveRankState::absent

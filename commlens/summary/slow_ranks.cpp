@@ -1,7 +1,6 @@
 #include "commlens/summary/slow_ranks.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "commlens/base/sums.hpp"
@@ -100,16 +99,16 @@ void BlockComparison::compare_block() {
   std::fill(block_.begin(), block_.end(), Part{});
 }
 
-void GroupStrand::ended(std::int64_t label, bool counts, std::uint64_t signature,
-                        const RankTime::Totals& totals) {
-  const bool is_next = label > label_;
-  if (is_next || !counts || part_.calls == k_block_calls) {
-    give_part();
+std::optional<CallParts::Given> CallParts::ended(std::int64_t label, bool counts, std::uint64_t signature,
+                                                 const RankTime::Totals& totals) {
+  std::optional<Given> given;
+  if (label > label_ || !counts || part_.calls == k_block_calls) {
+    given = finish();
   }
   label_ = std::max(label_, label);
   if (!counts) {
     has_mark_ = false;
-    return;
+    return given;
   }
   if (!has_mark_) {
     has_mark_ = true;
@@ -118,22 +117,32 @@ void GroupStrand::ended(std::int64_t label, bool counts, std::uint64_t signature
   ++part_.calls;
   part_.signature += signature;
   last_ = totals;
+  return given;
 }
 
-void GroupStrand::finish() { give_part(); }
-
-void GroupStrand::give_part() {
+std::optional<CallParts::Given> CallParts::finish() {
   if (part_.calls == 0) {
-    return;
+    return std::nullopt;
   }
   part_.between_ns = last_.between_ns - mark_.between_ns;
   part_.in_calls_ns = last_.in_calls_ns - mark_.in_calls_ns;
-  comparison_->parts().push(member_, label_, part_);
+  mark_ = last_;
+  return Given{label_, std::exchange(part_, {})};
+}
+
+void CallParts::restart() {
+  has_mark_ = false;
+  part_ = {};
+}
+
+void GroupStrand::give(const std::optional<CallParts::Given>& given) {
+  if (!given) {
+    return;
+  }
+  comparison_->parts().push(member_, given->label, given->part);
   if (comparison_->parts().is_ready()) {
     comparison_->compare();
   }
-  mark_ = last_;
-  part_ = {};
 }
 
 }  // namespace commlens

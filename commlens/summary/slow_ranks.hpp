@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "commlens/summary/call_routes.hpp"
@@ -90,6 +91,8 @@ class BlockComparison {
   std::int64_t waiting() const { return parts_.waiting(); }
   /// Compares the parts that all members have so far.
   void compare();
+  /// The parts of all members that come next, matched elsewhere; those that differ are in no block.
+  void add(const std::vector<Part>& parts);
   /// After the last part of all members.
   void finish();
 
@@ -97,7 +100,6 @@ class BlockComparison {
   const std::vector<Member>& members() const { return members_; }
 
  private:
-  void add(const std::vector<Part>& parts);
   void compare_block();
 
   GroupWork work_;
@@ -107,26 +109,49 @@ class BlockComparison {
 };
 
 /// Counts the calls of one communicator on one member into parts, in the order in which they end.
-class GroupStrand {
+class CallParts {
  public:
-  GroupStrand(BlockComparison& comparison, std::size_t member) : comparison_(&comparison), member_(member) {}
+  struct Given {
+    std::int64_t label = 0;
+    BlockComparison::Part part;
+  };
 
-  /// A call ended. `label`: of its iteration; `counts`: whether it is of one that was selected.
-  void ended(std::int64_t label, bool counts, std::uint64_t signature, const RankTime::Totals& totals);
-  /// No call of the rank is left.
-  void finish();
-  bool is_of(const BlockComparison& comparison) const { return comparison_ == &comparison; }
+  /// A call ended. `label`: of its iteration; `counts`: whether it is of one that was selected. The part
+  /// before it, where that is whole now.
+  std::optional<Given> ended(std::int64_t label, bool counts, std::uint64_t signature,
+                             const RankTime::Totals& totals);
+  /// What is left.
+  std::optional<Given> finish();
+  /// Calls are missing here: what is left is dropped, and the time up to the end of the next call.
+  void restart();
 
  private:
-  void give_part();
-
-  BlockComparison* comparison_;
-  std::size_t member_;
   std::int64_t label_ = INT64_MIN;
   bool has_mark_ = false;
   RankTime::Totals mark_;  // at the end of the last call of the part before …
   RankTime::Totals last_;  // … and of this one so far
   BlockComparison::Part part_;
+};
+
+/// The parts of one member, which are compared as soon as all members have them.
+class GroupStrand {
+ public:
+  GroupStrand(BlockComparison& comparison, std::size_t member) : comparison_(&comparison), member_(member) {}
+
+  /// As CallParts.
+  void ended(std::int64_t label, bool counts, std::uint64_t signature, const RankTime::Totals& totals) {
+    give(parts_.ended(label, counts, signature, totals));
+  }
+  /// No call of the rank is left.
+  void finish() { give(parts_.finish()); }
+  bool is_of(const BlockComparison& comparison) const { return comparison_ == &comparison; }
+
+ private:
+  void give(const std::optional<CallParts::Given>& given);
+
+  BlockComparison* comparison_;
+  std::size_t member_;
+  CallParts parts_;
 };
 
 }  // namespace commlens

@@ -35,6 +35,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   for (const std::int64_t second : {1, 2, 100}) {
     follower.poll({std::chrono::seconds(second), second * 1'000'000'000});
   }
+  for (const LiveRank& rank : follower.view().ranks) {
+    const double late = rank.late_score.value_or(0);
+    COMMLENS_CHECK(late >= 0 && late <= 1, "a share is one");
+  }
   COMMLENS_CHECK(follower.view().ranks.size() <= state->view.ranks.size(), "no rank is made up");
   return 0;
 }
