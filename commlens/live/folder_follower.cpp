@@ -358,6 +358,7 @@ void FolderFollower::State::build(const PollTime& time) {
   }
   mark_halted(hang.job, hang.processes);
   view.state = job_state(time);
+  hang.is_part = options.is_part || !manifest;
   watch.look(hang, moved, time.steady, view.state);
   watch.alert(view, time.unix_ns);
   fill_ranks(view, *job, ranks, time);

@@ -100,8 +100,9 @@ struct LiveRank {
   /// Share of the latest blocks of calls in which it was slow (summary/slow_ranks.hpp; clocks are not
   /// compared), 0 to 1; absent until there are blocks.
   std::optional<double> late_score;
-  std::int64_t lost = 0;  // of its calls, those that are not known
-  std::string error;      // why nothing more is read of it; empty: all is well
+  std::int64_t lost = 0;   // of its calls, those that are not known
+  std::string error;       // why nothing more is read of it; empty: all is well
+  bool is_silent = false;  // its node says nothing now
 };
 
 /// What is wrong with the job now, once it has been so for long enough.
@@ -173,6 +174,7 @@ struct LiveHang {
   std::chrono::nanoseconds still_for{};  // nothing of it has moved for so long
   std::chrono::nanoseconds limit{};      // from which it counts as hung
   bool is_confirmed = false;             // still_for has reached the limit
+  bool is_part = false;  // ranks of one node of several: a wait for ranks elsewhere is not confirmed
 };
 
 /// How the iterations go, by the marks of the program; without marks, `iteration` is unknown.
