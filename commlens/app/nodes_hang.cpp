@@ -1,5 +1,7 @@
 #include "commlens/app/nodes_hang.hpp"
 
+#include "commlens/base/table.hpp"
+
 namespace commlens {
 
 Result<HangResult> hang_of_nodes(WatchRequest job, std::chrono::milliseconds unchanged_for) {
@@ -12,7 +14,7 @@ Result<HangResult> hang_of_nodes(WatchRequest job, std::chrono::milliseconds unc
       result.waits_below = view.hang.limit;
     }
     if (!view.error.empty()) {
-      result.notes.push_back(view.error);
+      result.notes.push_back(printable(view.error));  // a node's name may be anything
     }
     add_notes(result);
     return result;

@@ -1,6 +1,7 @@
 #include "commlens/app/nodes_hang.hpp"
 
 #include <chrono>
+#include <fstream>
 
 #include <gtest/gtest.h>
 
@@ -52,6 +53,16 @@ TEST_F(NodesHang, SaysThatRanksWaitForLessThanThat) {
   EXPECT_EQ(found->waits_below, std::chrono::hours(1));
   const std::string text = rendered(*found, Format::table);
   EXPECT_TRUE(text.starts_with("nothing is stuck: ranks wait for others, for less than ")) << text;
+}
+
+// Its name may be anything.
+TEST_F(NodesHang, SaysThatANodeIsLeftOutWithoutItsControlCharacters) {
+  std::ofstream(scratch_ / "states" / "x\x1b[2J.state.json") << "{";
+  const Result<HangResult> found = hang_of_nodes(states(), {});
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_FALSE(found->notes.empty());
+  EXPECT_NE(found->notes[0].find(".state.json: "), std::string::npos) << found->notes[0];
+  EXPECT_EQ(rendered(*found, Format::table).find('\x1b'), std::string::npos);
 }
 
 TEST_F(NodesHang, FailsWithoutStates) {
