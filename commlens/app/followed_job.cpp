@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <regex>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -12,10 +13,13 @@
 #include "commlens/live/http/agents.hpp"
 #include "commlens/live/http/secret_file.hpp"
 #include "commlens/live/spool.hpp"
+#include "commlens/trace/manifest.hpp"
 #include "commlens/trace/rank_process.hpp"
 
 namespace commlens {
 namespace {
+
+constexpr std::size_t k_longest_address = 2048;
 
 /// Why states of nodes are not enough for what is asked; empty: they are.
 std::string needs_folder(const WatchRequest& request) {
@@ -26,13 +30,31 @@ std::string needs_folder(const WatchRequest& request) {
   return request.publish.empty() ? "" : "--publish is for the one who follows the folder of a node";
 }
 
+/// What is wrong with a path that is not there and that looks as if an address of a serve was meant: without
+/// the colon of http://, or HOST:PORT alone. Empty: nothing.
+std::string flawed_address(const std::string& place) {
+  static const std::regex scheme("https?//.*", std::regex::icase);
+  static const std::regex host_and_port("([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:]+\\]):[0-9]{1,5}(/.*)?");
+  std::error_code unknown;
+  if (place.size() >= k_longest_address || std::filesystem::exists(place, unknown)) {
+    return "";
+  }
+  if (std::regex_match(place, host_and_port)) {
+    return fmt::format("{}: no directory, and no address of a serve; write http://{}{}", place, place,
+                       place.find('/') == std::string::npos ? "/" : "");
+  }
+  return std::regex_match(place, scheme) ? "no directory, and no address of a serve; write http://HOST:PORT/"
+                                         : "";
+}
+
 /// Whom to ask instead of reading files, if anybody.
 Result<std::vector<std::string>> agents_at(const JobPlace& job) {
   if (!job.agents_file.empty()) {
     return read_agents(job.agents_file);
   }
   if (!is_url(job.place)) {
-    return std::vector<std::string>();
+    const std::string flaw = flawed_address(job.place);
+    return flaw.empty() ? Result<std::vector<std::string>>(std::vector<std::string>()) : failure(flaw);
   }
   return is_address(job.place)
              ? Result<std::vector<std::string>>({job.place})
@@ -45,6 +67,7 @@ FollowOptions options_of(const WatchRequest& request) {
   FollowOptions options;
   options.hang_after = request.hang_after;
   options.is_single = request.is_single;
+  options.is_part = !request.publish.empty();
   options.keeps_iterations = request.expected.has_value() || !request.baseline.empty();
   options.keeps_times = !request.baseline.empty();
   if (request.is_single && !request.hang_after) {
@@ -57,7 +80,7 @@ FollowOptions options_of(const WatchRequest& request) {
 
 Result<WatchRequest> followed_at(const JobPlace& job) {
   if (job.place.empty() == job.agents_file.empty()) {
-    return failure("say what to follow: DIR, or --agents FILE");
+    return failure("say what to look at: a directory, a URL, or --agents FILE");
   }
   std::error_code unknown;
   if (!job.publish.empty() && std::filesystem::equivalent(job.publish, job.place, unknown)) {
@@ -79,6 +102,15 @@ Result<WatchRequest> followed_at(const JobPlace& job) {
       return std::move(request);
     });
   });
+}
+
+bool is_of_nodes(const std::string& place) {
+  std::error_code unknown;
+  if (is_url(place) || !flawed_address(place).empty()) {
+    return true;
+  }
+  return !std::filesystem::exists(std::filesystem::path(place) / k_manifest_name, unknown) &&
+         has_node_states(place);
 }
 
 Result<FollowedJobSource> FollowedJobSource::open(const WatchRequest& request) {

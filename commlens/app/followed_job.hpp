@@ -24,6 +24,10 @@ struct JobPlace {
 /// a token without a URL.
 Result<WatchRequest> followed_at(const JobPlace& job);
 
+/// Whether a place says that the states of nodes are meant: a URL, though it may be a wrong one, or a
+/// directory of such states without a recording.
+bool is_of_nodes(const std::string& place);
+
 /// What a watch follows: the folder of a recording, or the states of a job's nodes, where its directory holds
 /// such states instead.
 class FollowedJobSource {

@@ -117,16 +117,24 @@ void fill(HangLook&& look, HangResult& result) {
 
 std::string ranks_are(std::int64_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
 
+}  // namespace
+
 void add_notes(HangResult& result) {
   const auto count = [&](const auto& is_counted) {
     return std::count_if(result.job.ranks.begin(), result.job.ranks.end(), is_counted);
   };
-  const auto without = count([](const RankProgress& rank) { return rank.state.is_recorded == false; });
+  const std::int64_t silent = std::ssize(result.silent);
+  const std::int64_t without =
+      count([](const RankProgress& rank) { return !rank.state.is_recorded; }) - silent;
+  if (silent > 0) {
+    result.notes.push_back(fmt::format("nodes are silent: what {} there {} for is not known",
+                                       ranks_are(silent), silent == 1 ? "waits" : "wait"));
+  }
   const auto incomplete =
       count([](const RankProgress& rank) { return rank.state.is_recorded && rank.state.lost != 0; });
   if (without > 0) {
-    result.notes.push_back(
-        fmt::format("nothing is recorded of {}: what they wait for is not known", ranks_are(without)));
+    result.notes.push_back(fmt::format("nothing is recorded of {}: what {} for is not known",
+                                       ranks_are(without), without == 1 ? "it waits" : "they wait"));
   }
   if (incomplete > 0) {
     result.notes.push_back(fmt::format(
@@ -161,8 +169,6 @@ void add_notes(HangResult& result) {
   }
 }
 
-}  // namespace
-
 std::string_view name_of(JobRun run) {
   switch (run) {
     case JobRun::running:
@@ -179,7 +185,9 @@ std::string_view name_of(JobRun run) {
 
 Result<HangResult> hang(const HangRequest& request) {
   if (request.inputs.empty()) {
-    return failure("no trace is given: name the directory of a recording, or a flight recorder's dumps");
+    return failure(
+        "no trace is given: name the directory of a recording, a flight recorder's dumps, or where the "
+        "states of a job's nodes are");
   }
   HangResult result;
   result.name =

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,10 @@ struct HangResult {
   JobProgress job;
   WaitGraph graph;
   HangFinding finding;
-  std::vector<ProcessState> processes;        // of job.ranks
+  std::vector<ProcessState> processes;  // of job.ranks
+  std::set<std::size_t> silent;         // rows of job.ranks whose nodes say nothing
+  /// Ranks wait, and not yet for so long: nothing is stuck.
+  std::optional<std::chrono::nanoseconds> waits_below;
   bool has_moved = false;                     // between the two looks: nothing is stuck
   std::chrono::milliseconds unchanged_for{};  // of a job that runs; 0: looked at once
   std::vector<std::string> notes;
@@ -48,6 +52,9 @@ struct HangResult {
 /// Looks who waits for whom. Files are read only, and nothing of the job is touched. Fails on inputs that are
 /// neither recordings nor dumps.
 Result<HangResult> hang(const HangRequest& request);
+
+/// Adds what is to be known besides the verdict.
+void add_notes(HangResult& result);
 
 /// A table of ranks below the verdict; JSON as schema commlens.hang/1; CSV with one line a rank.
 std::string rendered(const HangResult& result, Format format, const TextStyle& style = {});

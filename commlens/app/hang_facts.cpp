@@ -39,6 +39,10 @@ bool is_host_name(std::string_view name) {
 
 }  // namespace
 
+std::string how_many(std::int64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
 std::string ranks_in_words(std::vector<std::int64_t> ranks) {
   constexpr std::size_t most_pieces = 12;
   std::sort(ranks.begin(), ranks.end());
@@ -87,7 +91,7 @@ const std::vector<Rank>& members_of(const HangResult& result, const SeenCall& ca
 std::string doing_of(const HangResult& result, std::size_t row) {
   const RankProgress& rank = result.job.ranks[row];
   if (!rank.state.is_recorded) {
-    return "not recorded";
+    return result.silent.contains(row) ? "its node is silent" : "not recorded";
   }
   if (rank.state.has_ended) {
     return "has ended";
@@ -95,9 +99,8 @@ std::string doing_of(const HangResult& result, std::size_t row) {
   if (!rank.open.empty()) {
     const auto blocking = std::find_if(rank.open.begin(), rank.open.end(),
                                        [](const SeenCall& call) { return call.is_blocking(); });
-    return blocking != rank.open.end()
-               ? "in a call"
-               : fmt::format("{} request{} under way", rank.open.size(), rank.open.size() == 1 ? "" : "s");
+    return blocking != rank.open.end() ? "in a call"
+                                       : how_many(std::ssize(rank.open), "request") + " under way";
   }
   return rank.state.has_begun_to_end ? "in MPI_Finalize" : "in no call";
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -83,19 +84,55 @@ std::string ranks_wait(std::int64_t count) {
   return count == 1 ? "1 rank waits" : fmt::format("{} ranks wait", count);
 }
 
+/// Where a rank is and why it does nothing: " (host n3, stopped)"; empty where its host is not known.
+std::string place_in_words(const HangResult& result, std::size_t row) {
+  const std::optional<RankProcess>& process = result.job.ranks[row].state.process;
+  if (!process || process->host.empty()) {
+    return "";
+  }
+  const ProcessState state = result.processes[row];
+  const bool is_halted = state == ProcessState::stopped || state == ProcessState::gone;
+  const std::string why = result.silent.contains(row) ? ", silent"
+                          : is_halted                 ? fmt::format(", {}", name_of(state))
+                                                      : "";
+  return fmt::format(" (host {}{})", shown_foreign(process->host), why);
+}
+
+/// "0-1 (host n0), 9 (host n1) and 3 more".
+std::string culprits_in_words(const HangResult& result, CulpritWords words) {
+  constexpr std::size_t most_places = 3;
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> places;
+  for (const HangCulprit& culprit : result.finding.culprits) {
+    const std::string place = words == CulpritWords::hosts ? place_in_words(result, culprit.rank) : "";
+    const auto known =
+        std::find_if(places.begin(), places.end(), [&](const auto& each) { return each.first == place; });
+    if (known != places.end()) {
+      known->second.push_back(culprit.rank);
+    } else if (places.size() < most_places) {
+      places.emplace_back(place, std::vector{culprit.rank});
+    }
+  }
+  std::vector<std::string> pieces;
+  std::size_t named = 0;
+  for (const auto& [place, rows] : places) {
+    pieces.push_back(ranks_in_words(numbers_of(result, rows)) + place);
+    named += rows.size();
+  }
+  const std::size_t more = result.finding.culprits.size() - named;
+  return fmt::format("{}{}", fmt::join(pieces, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 }  // namespace
 
-std::string headline(const HangResult& result) {
-  const std::string culprits = [&] {
-    std::vector<std::size_t> rows;
-    for (const HangCulprit& culprit : result.finding.culprits) {
-      rows.push_back(culprit.rank);
-    }
-    return ranks_in_words(numbers_of(result, rows));
-  }();
+std::string headline(const HangResult& result, CulpritWords words) {
+  const std::string culprits = culprits_in_words(result, words);
   const char* const ranks = result.finding.culprits.size() == 1 ? "rank" : "ranks";
   switch (result.finding.verdict) {
     case HangVerdict::none:
+      if (result.waits_below) {
+        return fmt::format("nothing is stuck: ranks wait for others, for less than {}\n",
+                           to_text(*result.waits_below));
+      }
       return result.has_moved ? "nothing is stuck: the ranks that waited have moved on\n"
                               : "nothing is stuck: no rank waits for another\n";
     case HangVerdict::mismatch:

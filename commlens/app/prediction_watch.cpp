@@ -103,7 +103,8 @@ std::string counts_text(const Comparison& comparison) {
       parts.push_back(fmt::format("{} {}", calls, words));
     }
   }
-  return fmt::format("{} calls as predicted, {}", comparison.exact, fmt::join(parts, ", "));
+  return fmt::format("{} call{} as predicted, {}", comparison.exact, comparison.exact == 1 ? "" : "s",
+                     fmt::join(parts, ", "));
 }
 
 /// Settings that explain it, else the cause of most bytes.

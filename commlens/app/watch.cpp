@@ -266,6 +266,11 @@ HangResult hang_of(const JobView& view) {
   result.job = view.hang.job;
   result.graph = view.hang.graph;
   result.processes = view.hang.processes;
+  for (std::size_t row = 0, at = 0; row < result.job.ranks.size() && at < view.ranks.size(); ++row) {
+    if (result.job.ranks[row].state.rank == view.ranks[at].rank && view.ranks[at++].is_silent) {
+      result.silent.insert(row);
+    }
+  }
   if (view.hang.is_confirmed) {
     result.finding = view.hang.finding;
     result.unchanged_for = std::chrono::duration_cast<milliseconds>(view.hang.still_for);

@@ -22,33 +22,43 @@ std::optional<BytesPerSecond> bytes_per_second(Bytes amount, std::chrono::nanose
   return rate ? std::optional(BytesPerSecond{*rate}) : std::nullopt;
 }
 
+/// A process that is stopped does nothing, whatever it did before.
+bool is_stopped(const LiveRank& rank) {
+  const bool is_there = rank.state == LiveRankState::computing || rank.state == LiveRankState::in_call ||
+                        rank.state == LiveRankState::waiting;
+  return is_there && rank.process_state == ProcessState::stopped;
+}
+
 /// What is worst comes first.
-int severity(LiveRankState state) {
-  switch (state) {
+int severity(const LiveRank& rank) {
+  if (is_stopped(rank)) {
+    return 2;
+  }
+  switch (rank.state) {
     case LiveRankState::stuck:
       return 0;
     case LiveRankState::dead:
       return 1;
     case LiveRankState::unknown:
-      return 2;
-    case LiveRankState::waiting:
       return 3;
-    case LiveRankState::in_call:
+    case LiveRankState::waiting:
       return 4;
-    case LiveRankState::computing:
+    case LiveRankState::in_call:
       return 5;
-    case LiveRankState::finished:
+    case LiveRankState::computing:
       return 6;
-    case LiveRankState::absent:
+    case LiveRankState::finished:
       return 7;
+    case LiveRankState::absent:
+      return 8;
   }
-  return 8;
+  return 9;
 }
 
 /// Ascending, so that what is to come first has the smallest number.
 double order_of(const LiveRank& rank, const std::string& sort) {
   if (sort == "state") {
-    return severity(rank.state);
+    return severity(rank);
   }
   if (sort == "call") {
     return rank.call ? -static_cast<double>(rank.call->open_for.count()) : 1;
@@ -61,10 +71,11 @@ double order_of(const LiveRank& rank, const std::string& sort) {
 
 Cell state_cell(const JobView& view, const LiveRank& rank) {
   const std::string_view state = name_of(rank.state);
+  const std::string_view shown = is_stopped(rank) ? name_of(rank.process_state) : state;
   const bool is_culprit = std::any_of(view.alerts.begin(), view.alerts.end(), [&](const LiveAlert& alert) {
     return std::find(alert.culprits.begin(), alert.culprits.end(), rank.rank) != alert.culprits.end();
   });
-  return is_culprit ? Cell(state).shown(fmt::format("{}, culprit", state)) : Cell(state);
+  return Cell(state).shown(is_culprit ? fmt::format("{}, culprit", shown) : std::string(shown));
 }
 
 }  // namespace

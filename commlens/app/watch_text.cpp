@@ -50,8 +50,8 @@ std::string head(const JobView& view, const TextStyle& style) {
   }
   text += fmt::format(" · {}{}", state_in_words(view), steps_in_words(view.steps));
   if (view.generation > 0) {
-    text += fmt::format(" · {} ranks · {} calls, {}", view.ranks.size(), view.totals.calls,
-                        to_text(view.totals.message));
+    text += fmt::format(" · {} · {}, {}", how_many(std::ssize(view.ranks), "rank"),
+                        how_many(view.totals.calls, "call"), to_text(view.totals.message));
   }
   if (view.hang.pause_left.count() > 0) {
     text += fmt::format(" · has announced a pause, {} left", to_text(view.hang.pause_left));
@@ -81,11 +81,10 @@ std::string prediction_text(const JobView& view) {
   std::string text;
   if (prediction.iterations > 0) {
     text = fmt::format(
-        "\ncompared with {}\n{} iteration{}{}: {} calls as predicted, {} of another size, {} "
-        "missing, {} more than predicted\n",
-        printable(prediction.source), prediction.iterations, prediction.iterations == 1 ? "" : "s",
+        "\ncompared with {}\n{}{}: {} as predicted, {} of another size, {} missing, {} more than predicted\n",
+        printable(prediction.source), how_many(prediction.iterations, "iteration"),
         prediction.iteration < 0 ? "" : fmt::format(", the last one {}", prediction.iteration),
-        prediction.exact, prediction.size, prediction.missing, prediction.extra);
+        how_many(prediction.exact, "call"), prediction.size, prediction.missing, prediction.extra);
   }
   if (!prediction.error.empty()) {
     text += fmt::format("\nnot compared with a prediction: {}\n", printable(prediction.error));
@@ -108,8 +107,9 @@ std::string baseline_text(const JobView& view) {
   return baseline.tests == 0
              ? fmt::format("\ntimes not compared with {} yet: too few iterations\n",
                            printable(baseline.source))
-             : fmt::format("\ntimes compared with {}: {} of {} rows slower in the last {} iterations\n",
-                           printable(baseline.source), slower, baseline.rows.size(), baseline.iterations);
+             : fmt::format("\ntimes compared with {}: {} of {} slower in the last {}\n",
+                           printable(baseline.source), slower, how_many(std::ssize(baseline.rows), "row"),
+                           how_many(baseline.iterations, "iteration"));
 }
 
 std::string ranks_text(const JobView& view, const WatchShow& show) {
@@ -125,7 +125,9 @@ std::string ranks_text(const JobView& view, const WatchShow& show) {
   for (std::size_t row = 0; row < show.most_rows; ++row) {
     some.add(table.rows()[row]);
   }
-  return some.text(show.style) + fmt::format("… and {} ranks more\n", table.rows().size() - show.most_rows);
+  return some.text(show.style) +
+         fmt::format("… and {} more\n",
+                     how_many(std::ssize(table.rows()) - static_cast<std::int64_t>(show.most_rows), "rank"));
 }
 
 std::string lost_text(const JobView& view) {
@@ -139,7 +141,9 @@ std::string lost_text(const JobView& view) {
     }
   }
   if (view.watcher.unread > 0) {
-    text += fmt::format("{} records are written and cannot be read yet\n", view.watcher.unread);
+    text += fmt::format(
+        "{} written and cannot be read yet\n",
+        view.watcher.unread == 1 ? "1 record is" : fmt::format("{} records are", view.watcher.unread));
   }
   return text;
 }
@@ -182,7 +186,7 @@ std::string alert_text(const JobView& view, const LiveAlert& alert) {
   if (alert.kind != k_alert_hang) {
     return alert.text;
   }
-  std::string text = headline(hang_of(view));
+  std::string text = headline(hang_of(view), CulpritWords::hosts);
   text.pop_back();
   if (view.hang.is_confirmed && view.hang.finding.may_compute) {
     text += ", unless one with requests alone computes";

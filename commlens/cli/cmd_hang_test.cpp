@@ -142,6 +142,43 @@ TEST_F(CommandHang, ReadsDumpsOfAFlightRecorder) {
   EXPECT_EQ(run_with({"hang", dump(0, 8, "completed"), dump(1, 8, "completed")}).code, ExitCode::done);
 }
 
+TEST_F(CommandHang, TakesTheStatesOfAJobsNodes) {
+  start();
+  ASSERT_EQ(run_with({"watch", path("t"), "--once", "--hang-after", "0", "--publish", path("states")}).code,
+            ExitCode::differs);
+  const Outcome outcome = run_with({"hang", path("states"), "--unchanged-for", "0"});
+  EXPECT_EQ(outcome.code, ExitCode::differs);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(
+      outcome.out.starts_with("missing: 2 ranks wait for rank 1\n"
+                              "a snapshot of a job that runs"))
+      << outcome.out;
+  EXPECT_NE(outcome.out.find(fmt::format(
+                "\nrank 1: in no call; host {}, pid {} (running); 2 ranks wait for it directly, 2 in all\n",
+                own_host(), getpid())),
+            std::string::npos)
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("stuck at all_reduce #2 on 0-2"), std::string::npos) << outcome.out;
+  const Outcome as_json = run_with({"hang", path("states"), "--unchanged-for", "0", "--format", "json"});
+  const nlohmann::json found = nlohmann::json::parse(as_json.out);
+  EXPECT_EQ(found.at("verdict"), "missing");
+  EXPECT_EQ(found.at("stuck_call").at("missing"), nlohmann::json({1}));
+}
+
+TEST_F(CommandHang, RefusesAMixtureOfPlaces) {
+  const std::string agents = directory_.write("agents", "http://127.0.0.1:1/\n");
+  EXPECT_EQ(run_with({"hang"}).code, ExitCode::bad_input);
+  EXPECT_NE(run_with({"hang"}).err.find("no trace is given"), std::string::npos) << run_with({"hang"}).err;
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"hang", path("t"), "--agents", agents},
+        std::vector<std::string>{"hang", path("a"), path("b"), "--agents", agents},
+        std::vector<std::string>{"hang", path("t"), "--agents-token-file", agents}}) {
+    const Outcome outcome = run_with(words);
+    EXPECT_EQ(outcome.code, ExitCode::bad_input) << words.back();
+    EXPECT_NE(outcome.err.find("--agents"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST_F(CommandHang, RefusesWhatSaysNothingOfUnfinishedCalls) {
   Trace trace;
   trace.streams.push_back({{Rank{0}, Rank{0}}, {}, {}, {}});

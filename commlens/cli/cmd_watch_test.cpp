@@ -18,6 +18,7 @@
 #include "commlens/base/table.hpp"
 #include "commlens/cli/duration_flag.hpp"
 #include "commlens/cli/test_support.hpp"
+#include "commlens/trace/rank_process.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/test_support.hpp"
 #include "commlens/trace/trace_file.hpp"
@@ -102,7 +103,8 @@ TEST_F(CommandWatch, FiresForARunningJobThatIsStuck) {
   EXPECT_EQ(state.at("hang").at("verdict"), "missing");
   EXPECT_EQ(state.at("rank_rows")[0].at("state"), "stuck");
   const Outcome people = run_with({"watch", path(), "--once", "--hang-after", "0.1"});
-  EXPECT_NE(people.out.find("ALERT missing: 1 rank waits for rank 1; nothing of this moved for"),
+  EXPECT_NE(people.out.find(fmt::format(
+                "ALERT missing: 1 rank waits for rank 1 (host {}); nothing of this moved for", own_host())),
             std::string::npos)
       << people.out;
 }
@@ -233,6 +235,31 @@ TEST_F(CommandWatch, RefusesWhatCannotBeFollowed) {
   EXPECT_EQ(run_with({"watch", path(), "--once", "--sort", "size"}).code, ExitCode::bad_input);
 }
 
+// A folder that appears later would be waited for.
+TEST_F(CommandWatch, SaysThatAnAddressWasMeant) {
+  for (const auto& [place, message] :
+       {std::pair("localhost:9464",
+                  "localhost:9464: no directory, and no address of a serve; write http://localhost:9464/\n"),
+        std::pair("n17.example.org:9464/", "write http://n17.example.org:9464/\n"),
+        std::pair("[::1]:9464", "write http://[::1]:9464/\n"),
+        std::pair("http//n17:9464/", "no directory, and no address of a serve; write http://HOST:PORT/\n"),
+        std::pair("HTTPS//n17", "write http://HOST:PORT/\n"),
+        std::pair("http:/n17", "no address of a serve; write http://HOST:PORT/")}) {
+    for (const char* const verb : {"watch", "serve", "hang"}) {
+      const Outcome outcome = run_with({verb, place});
+      EXPECT_EQ(outcome.code, ExitCode::bad_input) << verb << " " << place;
+      EXPECT_NE(outcome.err.find(message), std::string::npos) << verb << " " << outcome.err;
+    }
+  }
+}
+
+TEST_F(CommandWatch, FollowsAFolderWhoseNameLooksLikeAnAddress) {
+  start(false);
+  end();
+  std::filesystem::rename(path(), path("run:1"));
+  EXPECT_EQ(run_with({"watch", path("run:1"), "--once"}).code, ExitCode::done);
+}
+
 // Before there is a job, which these would wait for.
 TEST_F(CommandWatch, RefusesAtOnceAPredictionThatNoJobCanFit) {
   for (const char* const verb : {"watch", "serve"}) {
@@ -294,6 +321,20 @@ TEST(WatchTables, MarkTheCulpritForPeople) {
   EXPECT_EQ(text.find("2  computing, culprit"), std::string::npos) << text;
   EXPECT_NE(text.find("ALERT too much"), std::string::npos) << text;
   EXPECT_EQ(json::parse(watch_json(view, {}, false)).at("rank_rows")[1].at("state"), "computing");
+}
+
+TEST(WatchTables, SayThatAProcessIsStopped) {
+  JobView view = view_of_ranks();
+  view.ranks[1].process_state = ProcessState::stopped;
+  view.ranks[2].process_state = ProcessState::stopped;
+  view.ranks[2].state = LiveRankState::stuck;
+  const std::string text = watch_text(view, {.rank = {}, .sort = "state", .style = {}});
+  EXPECT_NE(text.find("1  stopped "), std::string::npos) << text;
+  EXPECT_NE(text.find("2  stuck "), std::string::npos) << text;
+  EXPECT_LT(text.find("1  stopped"), text.find("0  computing")) << text;
+  const json row = json::parse(watch_json(view, {}, false)).at("rank_rows")[1];
+  EXPECT_EQ(row.at("state"), "computing");
+  EXPECT_EQ(row.at("process"), "stopped");
 }
 
 TEST(WatchTables, SayThatThereIsNoSuchRank) {

@@ -25,18 +25,24 @@ Result<std::optional<ExpectedJob>> expected_of(const FollowFlags& flags) {
 
 }  // namespace
 
+void declare_agents(CLI::App& verb, std::string& agents_file, std::string& token_file,
+                    const std::string& place) {
+  verb.add_option(
+          "--agents", agents_file,
+          "Instead of " + place + ": a file with the URLs of a serve on each node of the job, one a line")
+      ->type_name("FILE");
+  verb.add_option("--agents-token-file", token_file,
+                  "A file, readable by you alone, with the token that these ask for")
+      ->type_name("FILE");
+}
+
 void declare_place(CLI::App& verb, FollowFlags& flags, const std::string& more) {
   verb.add_option(
       "DIR", flags.directory,
       "The directory of a recording, or that into which its nodes publish their states, or the URL of a "
       "serve" +
           more);
-  verb.add_option("--agents", flags.agents_file,
-                  "Instead of DIR: a file with the URLs of a serve on each node of the job, one a line")
-      ->type_name("FILE");
-  verb.add_option("--agents-token-file", flags.agents_token_file,
-                  "A file, readable by you alone, with the token that these ask for")
-      ->type_name("FILE");
+  declare_agents(verb, flags.agents_file, flags.agents_token_file, "DIR");
   verb.add_option(
           "--publish", flags.publish,
           "Write the state of this node's ranks into this directory, which all nodes see, for one who "

@@ -31,6 +31,10 @@ struct FollowFlags {
 /// Where the job is: DIR, --agents, --publish. `more`: what holds for DIR of this verb besides.
 void declare_place(CLI::App& verb, FollowFlags& flags, const std::string& more);
 
+/// Those of an URL or of --agents alone; `place` is the name of what they are instead of.
+void declare_agents(CLI::App& verb, std::string& agents_file, std::string& token_file,
+                    const std::string& place);
+
 /// `more`: what holds for --hang-after of this verb besides.
 void declare_following(CLI::App& verb, FollowFlags& flags, const std::string& more = "");
 

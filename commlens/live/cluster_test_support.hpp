@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,8 +9,25 @@
 #include <fmt/format.h>
 
 #include "commlens/live/node_state.hpp"
+#include "commlens/live/nodes_follower.hpp"
 
 namespace commlens::test_support {
+
+/// States that a test hands over.
+class PlantedSource final : public NodeSource {
+ public:
+  using News = std::vector<std::pair<std::string, Result<NodeState>>>;
+  explicit PlantedSource(std::shared_ptr<News> news) : news_(std::move(news)) {}
+  void look(const Sink& sink) override {
+    for (auto& [place, state] : *news_) {
+      sink(place, std::move(state));
+    }
+    news_->clear();
+  }
+
+ private:
+  std::shared_ptr<News> news_;
+};
 
 /// What the nodes of a job of any size say while it runs and when a rank stays away, without its recordings:
 /// each step all ranks reduce in their node, along the same place of all nodes, and in the world.

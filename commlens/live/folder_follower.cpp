@@ -362,6 +362,7 @@ void FolderFollower::State::build(const PollTime& time) {
   for (const std::unique_ptr<RankFollower>& rank : ranks) {
     hang.pause_left = std::max(hang.pause_left, rank->pause_left(time));
   }
+  hang.is_part = options.is_part || !manifest;
   watch.look(hang, moved, time.steady, view.state);
   watch.alert(view, time.unix_ns);
   fill_ranks(view, *job, ranks, time);

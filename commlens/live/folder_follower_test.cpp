@@ -268,64 +268,55 @@ TEST_F(Follower, WaitsLongerWhereTheJobHasPausedBefore) {
   EXPECT_EQ(poll(follower, 70).alerts.size(), 1U);
 }
 
-TEST_F(Follower, WaitsForTheEndOfAPauseThatWasAnnounced) {
-  FollowedRanks job(path_);
-  FolderFollower follower(path_, {.hang_after = seconds(20)});
-  job.enter(0);
-  poll(follower, 0);
-  job.rank(1).announce_pause(60);
-  EXPECT_TRUE(poll(follower, 10).alerts.empty());
-  EXPECT_EQ(follower.view().hang.pause_left, seconds(60));
-  EXPECT_TRUE(poll(follower, 69).alerts.empty());
-  EXPECT_EQ(poll(follower, 70).alerts.size(), 1U);
-  job.rank(1).announce_pause(5);
-  EXPECT_TRUE(poll(follower, 71).alerts.empty());
-  job.rank(1).announce_pause(-1);  // it is over
-  EXPECT_EQ(poll(follower, 72).alerts.size(), 1U);
+/// Ranks 0 and 1 of four have files here.
+class PartOfAJob : public test_support::FollowerTest {
+ protected:
+  /// The alerts of one who follows these ranks for a minute.
+  std::vector<LiveAlert> alerts(bool is_part) {
+    FolderFollower follower(path_, {.hang_after = std::chrono::seconds(20), .is_part = is_part});
+    poll(follower, 0);
+    view_ = poll(follower, 60);
+    return view_.alerts;
+  }
+  test_support::FollowedRanks job_{path_, 4};
+  JobView view_;
+};
+
+TEST_F(PartOfAJob, FiresNothingForRanksOfOtherNodes) {
+  job_.enter(0);
+  job_.enter(1);
+  EXPECT_TRUE(alerts(true).empty());
+  EXPECT_EQ(view_.ranks[0].state, LiveRankState::in_call);
+  EXPECT_EQ(view_.hang.finding.verdict, HangVerdict::missing);
+  ASSERT_EQ(alerts(false).size(), 1U);  // of all ranks: 2 and 3 never began
+  EXPECT_EQ(view_.alerts[0].culprits, (std::vector{Rank{2}, Rank{3}}));
+  EXPECT_EQ(view_.ranks[0].state, LiveRankState::stuck);
+  std::filesystem::remove(path_ / "manifest.json");
+  EXPECT_TRUE(alerts(false).empty());
 }
 
-TEST_F(Follower, IsSureOfAMismatchInAPause) {
-  FollowedRanks job(path_);
-  FolderFollower follower(path_, {.hang_after = seconds(20)});
-  job.rank(0).announce_pause(1e300);
-  job.enter(0, 8);
-  job.enter(1, 9);
-  poll(follower, 0);
-  EXPECT_EQ(follower.view().hang.pause_left, std::chrono::hours(24));
-  EXPECT_EQ(poll(follower, 2).alerts.size(), 1U);
+TEST_F(PartOfAJob, FiresForARankOfItsOwn) {
+  job_.enter(0);
+  job_.rank(1);
+  ASSERT_EQ(alerts(true).size(), 1U);
+  EXPECT_EQ(view_.alerts[0].culprits, std::vector{Rank{1}});
 }
 
-TEST_F(Follower, TakesAnAnnouncedPauseForNoUsualOne) {
-  FollowedRanks job(path_);
-  FolderFollower follower(path_);
-  job.rank(1).announce_pause(60);
-  const Recorder::Slot slot = job.enter(0);
-  poll(follower, 0);
-  poll(follower, 50);
-  job.call(1);
-  job.rank(0).finish(slot);
-  poll(follower, 51);
-  EXPECT_EQ(follower.view().hang.limit, seconds(30));
-}
-
-TEST_F(Follower, CountsTheFirstCallOfEachRankOnACommunicator) {
-  FollowedRanks job(path_);
-  FolderFollower follower(path_);
-  const auto on = [&](std::uint64_t communicator) {
-    for (const std::int64_t rank : {0, 1}) {
-      job.rank(rank).finish(job.enter(rank, 8, true, CommunicatorId{communicator}));
-    }
-  };
-  on(1);
-  on(1);
-  on(2);
-  on(1);
-  const JobView& view = poll(follower);
-  ASSERT_EQ(view.ops.size(), 1U);
-  EXPECT_EQ(view.ops[0].sums.calls, 8);
-  EXPECT_EQ(view.ops[0].first_calls, 4);
-  EXPECT_GT(view.ops[0].first_time.count(), 0);
-  EXPECT_LT(view.ops[0].first_time, view.ops[0].sums.time);
+// It is in no call, but may be in MPI_Wait, which is not recorded.
+TEST_F(PartOfAJob, FiresNothingForARankThatMayWaitForOthers) {
+  job_.enter(0);
+  Recorder& recorder = job_.rank(1);
+  const Recorder::Slot request =
+      recorder.begin({.kind = CommKind::recv,
+                      .dtype = DType::fp32,
+                      .group = recorder.group({Rank{3}, Rank{1}}, Axis::unknown, CommunicatorId{7}),
+                      .input = Elements{8},
+                      .output = Elements{8},
+                      .blocking = false,
+                      .tag = {}});
+  EXPECT_TRUE(alerts(true).empty());
+  recorder.finish(request);
+  EXPECT_EQ(alerts(true).size(), 1U);
 }
 
 TEST_F(Follower, MeasuresStepsByTheMarksOfTheProgram) {

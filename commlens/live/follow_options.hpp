@@ -17,6 +17,8 @@ struct FollowOptions {
   /// One poll is all there will be: what is not there yet is counted as lost, as `summary` does, and who
   /// waits for whom is taken as it is.
   bool is_single = false;
+  /// The folder has the ranks of one node of several: others follow all of them together.
+  bool is_part = false;
   /// Keeps the calls of the latest iterations, for FolderFollower::iteration(), and their times.
   bool keeps_iterations = false;
   bool keeps_times = false;

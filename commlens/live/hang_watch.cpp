@@ -36,6 +36,22 @@ bool is_beyond_doubt(const LiveHang& hang) {
          (!culprits.empty() && std::all_of(culprits.begin(), culprits.end(), is_gone));
 }
 
+/// Whether the ranks at fault may be on another node, so that nothing is known of them: one without files
+/// here is named, or one that may itself wait for such a one.
+bool is_elsewhere(const LiveHang& hang) {
+  const auto lacks_files = [&](std::size_t row) { return !hang.job.ranks[row].state.is_recorded; };
+  const auto is_with_others = [&](std::size_t point) {
+    const std::vector<std::size_t>& unknown = hang.graph.points[point].unknown;
+    return std::any_of(unknown.begin(), unknown.end(), lacks_files);
+  };
+  const std::vector<HangCulprit>& culprits = hang.finding.culprits;
+  return hang.finding.verdict == HangVerdict::missing &&
+         std::any_of(culprits.begin(), culprits.end(), [&](const HangCulprit& culprit) {
+           const std::vector<std::size_t>& inside = hang.graph.ranks[culprit.rank].inside;
+           return lacks_files(culprit.rank) || std::any_of(inside.begin(), inside.end(), is_with_others);
+         });
+}
+
 }  // namespace
 
 std::chrono::nanoseconds HangWatch::limit() const {
@@ -60,8 +76,9 @@ void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>
   hang.limit = is_beyond_doubt(hang) ? limit() / FollowOptions::k_sooner : limit();
   is_announced_ = hang.pause_left.count() > 0;
   const bool is_pause = is_announced_ && !is_beyond_doubt(hang);
-  hang.is_confirmed =
-      waits && (is_at_end(state) || (is_running && !is_pause && hang.still_for >= hang.limit));
+  const bool is_elsewhere_alone = hang.is_part && is_elsewhere(hang);
+  hang.is_confirmed = waits && !is_elsewhere_alone &&
+                      (is_at_end(state) || (is_running && !is_pause && hang.still_for >= hang.limit));
 }
 
 void HangWatch::forget() {

@@ -108,6 +108,7 @@ struct LiveRank {
   std::int64_t late_members = 0;  // of the communicator by which it was judged
   std::int64_t lost = 0;          // of its calls, those that are not known
   std::string error;              // why nothing more is read of it; empty: all is well
+  bool is_silent = false;         // its node says nothing now
 };
 
 /// What is wrong with the job now, once it has been so for long enough.
@@ -184,6 +185,7 @@ struct LiveHang {
   std::chrono::nanoseconds limit{};       // from which it counts as hung
   std::chrono::nanoseconds pause_left{};  // announced by a rank: until it is over the job is not hung
   bool is_confirmed = false;              // still_for has reached the limit
+  bool is_part = false;  // ranks of one node of several: a wait for ranks elsewhere is not confirmed
 };
 
 /// How the iterations go, by the marks of the program; without marks, `iteration` is unknown.

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/live/rolling_tally.hpp"
 
 namespace commlens {

@@ -18,6 +18,7 @@
 #include "commlens/live/rank_rows.hpp"
 #include "commlens/live/rolling_tally.hpp"
 #include "commlens/live/spanning_late.hpp"
+#include "commlens/live/state_changes.hpp"
 
 namespace commlens {
 namespace {
@@ -47,20 +48,6 @@ struct FollowedNode {
   }
 };
 using Nodes = std::vector<const FollowedNode*>;
-
-/// Whether a rank has entered and left no call between two states of its node.
-bool is_unmoved(const RankProgress& before, const RankProgress& now) {
-  const auto numbers = [](const RankProgress& rank) {
-    return rank.last ? std::pair(rank.last->channel, rank.last->number)
-                     : std::pair(k_no_channel, std::int64_t{0});
-  };
-  const auto is_same = [](const SeenCall& a, const SeenCall& b) {
-    return a.channel == b.channel && a.number == b.number && a.part == b.part;
-  };
-  return before.state.process == now.state.process && before.calls == now.calls &&
-         numbers(before) == numbers(now) &&
-         std::equal(before.open.begin(), before.open.end(), now.open.begin(), now.open.end(), is_same);
-}
 
 /// Up to when something is known of all nodes whose ranks still run: the oldest of their states came then.
 nanoseconds known_until(const Nodes& nodes, nanoseconds now) {
@@ -140,6 +127,7 @@ struct NodesFollower::State {
 
   void accept(const std::string& place, Result<NodeState> state, nanoseconds now);
   bool begins_another_job(const FollowedNode& node, const NodeState& state) const;
+  bool follows_the_latest(const NodeState& state, nanoseconds now) const;
   void place(FollowedNode& node, const std::vector<CallChannel>& those);
   void place_all_again();
   Nodes followed(nanoseconds now) const;
@@ -205,13 +193,22 @@ void NodesFollower::State::place_all_again() {
   }
 }
 
-/// The folder of the node has another recording, or the batch system gave it another job.
+/// The node has another recording, or the batch system gave it another job.
 bool NodesFollower::State::begins_another_job(const FollowedNode& node, const NodeState& state) const {
   const JobView& before = node.state.view;
   const bool is_same_follower = node.state.follower == state.follower;
-  return node.job == job &&
-         ((is_same_follower && before.generation > 0 && state.view.generation > before.generation) ||
-          before.job_id != state.view.job_id);
+  return (is_same_follower && before.generation > 0 && state.view.generation > before.generation) ||
+         !is_same_job(before, state.view) || (!is_same_follower && has_other_processes(before, state.view));
+}
+
+/// A node that tells nothing of the latest job has another one, which came when that was over.
+bool NodesFollower::State::follows_the_latest(const NodeState& state, nanoseconds now) const {
+  const Nodes latest = followed(now);
+  return view.generation == job && !latest.empty() &&
+         std::all_of(latest.begin(), latest.end(), [&](const FollowedNode* node) {
+           return (node->is_over() || node->is_silent(now)) && node->came < now - state.age &&
+                  !is_same_job(node->state.view, state.view);
+         });
 }
 
 void NodesFollower::State::accept(const std::string& place_name, Result<NodeState> state, nanoseconds now) {
@@ -224,7 +221,8 @@ void NodesFollower::State::accept(const std::string& place_name, Result<NodeStat
   if (!is_new && node.state.follower == state->follower && node.state.number == state->number) {
     return;
   }
-  if (!is_new && begins_another_job(node, *state)) {
+  const bool is_of_latest = !is_new && node.job == job;
+  if (is_of_latest ? begins_another_job(node, *state) : follows_the_latest(*state, now)) {
     ++job;
     job_began = now;
     watch.forget();
@@ -254,8 +252,8 @@ void NodesFollower::State::accept(const std::string& place_name, Result<NodeStat
   }
 }
 
-/// Those of the latest job. One that has not said that it has begun, too, is left out for a while, and for
-/// good what a job of another name had left before it was followed.
+/// Those of the latest job. A node that runs and has not said that this has begun, too, is left out for a
+/// while, and for good what jobs of another name, or that were over, had left.
 Nodes NodesFollower::State::followed(nanoseconds now) const {
   constexpr std::chrono::seconds patience(60);
   const auto name_of_job = [](const FollowedNode& node) {
@@ -264,6 +262,9 @@ Nodes NodesFollower::State::followed(nanoseconds now) const {
   const FollowedNode* latest = nullptr;
   std::set<std::pair<std::string, std::string>> names;  // of nodes that are no leftovers
   for (const auto& [place_name, node] : nodes) {
+    if (node.job != job) {
+      continue;
+    }
     latest = latest == nullptr || latest->came < node.came ? &node : latest;
     if (node.has_lived) {
       names.insert(name_of_job(node));
@@ -274,7 +275,8 @@ Nodes NodesFollower::State::followed(nanoseconds now) const {
   }
   Nodes all;
   for (const auto& [place_name, node] : nodes) {
-    if ((node.job == job || now - job_began > patience) && names.contains(name_of_job(node))) {
+    const bool is_late = now - job_began > patience && !node.is_over() && !node.is_silent(now);
+    if ((node.job == job || is_late) && names.contains(name_of_job(node))) {
       all.push_back(&node);
     }
   }
@@ -343,7 +345,8 @@ void NodesFollower::State::fill_ranks(const PollTime& time) {
     LiveRank& rank = view.ranks.emplace_back(node.state.view.ranks[home->second.row]);
     const nanoseconds since = time.steady - node.came;
     rank.process_state = view.hang.processes[row];
-    if (node.is_silent(time.steady)) {
+    rank.is_silent = node.is_silent(time.steady);
+    if (rank.is_silent) {
       rank.error = fmt::format("{} has said nothing for {} s", node.state.node,
                                std::chrono::duration_cast<std::chrono::seconds>(since).count());
     }
@@ -383,16 +386,20 @@ void NodesFollower::State::say_silent(const Nodes& all, nanoseconds now) {
       .told = std::ssize(all) - silent_nodes, .silent = silent_nodes, .unreachable = std::ssize(errors)};
   view.error.clear();
   if (!silent.empty()) {
-    view.error = fmt::format("{} of {} nodes {} silent: {}{}", silent.size(), all.size(),
-                             silent.size() == 1 ? "is" : "are", silent[0], silent.size() > 1 ? ", …" : "");
+    const std::string count =
+        all.size() == 1 ? "the only node" : fmt::format("{} of {} nodes", silent.size(), all.size());
+    view.error = fmt::format("{} {} silent: {}{}", count, silent.size() == 1 ? "is" : "are", silent[0],
+                             silent.size() > 1 ? ", …" : "");
   } else if (!errors.empty()) {
     view.error = fmt::format("{}: {}{}", errors.begin()->first, errors.begin()->second,
                              errors.size() > 1 ? fmt::format("; {} more", errors.size() - 1) : "");
   } else if (troubled != all.end()) {
     view.error = fmt::format("{}: {}", (*troubled)->state.node, (*troubled)->state.view.error);
   } else if (all.size() < nodes.size()) {
-    view.error = fmt::format("{} of {} nodes are left out, since they tell of another job than {}",
-                             nodes.size() - all.size(), nodes.size(), all.front()->state.view.name);
+    const std::size_t others = nodes.size() - all.size();
+    view.error = fmt::format("{} of {} nodes {} of another job than {}", others, nodes.size(),
+                             others == 1 ? "is left out, since it tells" : "are left out, since they tell",
+                             all.front()->state.view.name);
   }
 }
 

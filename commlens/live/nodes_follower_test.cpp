@@ -20,25 +20,10 @@ namespace {
 
 using test_support::at;
 using test_support::FollowedRanks;
+using test_support::PlantedSource;
 using Ranks = std::vector<std::int64_t>;
 
 constexpr std::chrono::nanoseconds k_second = std::chrono::seconds(1);
-
-/// States that a test hands over.
-class PlantedSource final : public NodeSource {
- public:
-  using News = std::vector<std::pair<std::string, Result<NodeState>>>;
-  explicit PlantedSource(std::shared_ptr<News> news) : news_(std::move(news)) {}
-  void look(const Sink& sink) override {
-    for (auto& [place, state] : *news_) {
-      sink(place, std::move(state));
-    }
-    news_->clear();
-  }
-
- private:
-  std::shared_ptr<News> news_;
-};
 
 /// Four ranks on two machines, and one who follows both.
 class TwoNodes {
@@ -224,47 +209,6 @@ TEST(NodesFollower, EndsNothingWhileANodeIsSilent) {
     static_cast<void>(job.look_again(second));
   }
   EXPECT_EQ(job.look_again(60).state, LiveState::unknown);
-}
-
-TEST(NodesFollower, ForgetsAnEarlierJob) {
-  auto news = std::make_shared<PlantedSource::News>();
-  NodesFollower all(std::make_unique<PlantedSource>(news), "job", {});
-  test_support::PlannedCluster job(2);
-  const auto tell = [&](std::int64_t node, std::int64_t number, const std::string& id) {
-    NodeState state = job.state(node, number);
-    state.view.job_id = id;
-    news->emplace_back(state.node, std::move(state));
-  };
-  tell(0, 1, "17");
-  tell(1, 1, "17");
-  all.poll(at(0));
-  EXPECT_EQ(all.view().generation, 1);
-  EXPECT_EQ(all.view().ranks.size(), 16U);
-  tell(0, 2, "18");
-  all.poll(at(5));
-  EXPECT_EQ(all.view().generation, 2);
-  EXPECT_EQ(all.view().job_id, "18");
-  EXPECT_EQ(all.view().ranks.size(), 8U);  // the other node has not said that it has begun
-  tell(1, 2, "18");
-  all.poll(at(6));
-  EXPECT_EQ(all.view().generation, 2);
-  EXPECT_EQ(all.view().ranks.size(), 16U);
-}
-
-// One state is of an earlier job, whose follower has gone.
-TEST(NodesFollower, LeavesOutWhatIsLeftOfAnotherJob) {
-  auto news = std::make_shared<PlantedSource::News>();
-  NodesFollower all(std::make_unique<PlantedSource>(news), "job", {});
-  const test_support::PlannedCluster job(2);
-  NodeState old = job.state(0, 1);
-  old.view.name = "old";
-  old.age = std::chrono::minutes(5);
-  news->emplace_back("old", std::move(old));
-  news->emplace_back("new", job.state(1, 1));
-  all.poll(at(0));
-  EXPECT_EQ(all.view().name, "planned");
-  EXPECT_EQ(all.view().ranks.size(), 8U);
-  EXPECT_EQ(all.view().error, "1 of 2 nodes are left out, since they tell of another job than planned");
 }
 
 TEST(NodesFollower, TakesAnOldStateForASilentNode) {

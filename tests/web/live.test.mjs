@@ -162,6 +162,7 @@ test("an alert names the rank that was stopped, and goes when it goes on", { ski
     assert.match(await page.locator(".alerts p").textContent(), /^missing: rank 1; 1 rank waits, /);
     assert.match(await page.title(), /^! live-job/);
     assert.match(await page.locator("tr.bad").textContent(), /^1/);
+    assert.equal(await page.locator("tr.bad td").nth(1).textContent(), "stopped");
     assert.match(await (await fetch(`${server.address}metrics`)).text(), /commlens_culprit\{[^}]*rank="1"/);
   } finally {
     process.kill(pid, "SIGCONT");

@@ -15,6 +15,7 @@ import {
   type Prediction,
   type RankRow,
   rankTimes,
+  shownState,
   type State,
   worstFirst,
 } from "./live_state";
@@ -109,6 +110,9 @@ class LiveChart {
 }
 
 const time = (ns: number | null): string | null => (ns === null ? null : axisText(ns, "ns"));
+/** "1 rank", "3 ranks"; `shown`: the number as it is to be read. */
+const howMany = (count: number, one: string, shown = String(count)): string =>
+  `${shown} ${one}${count === 1 ? "" : "s"}`;
 const rate = (bytes: number | null): string | null =>
   bytes === null ? null : axisText(bytes, "bytes_per_second");
 
@@ -130,14 +134,14 @@ function predictionText(prediction: Prediction): string {
     [prediction.calls_only_b_all_ranks, "more than predicted"],
   ] as const;
   const counts = others.filter(([count]) => count > 0).map(([count, what]) => `, ${count} ${what}`);
-  return `${predicted}: ${iterations} iteration${iterations === 1 ? "" : "s"} compared${prediction.iteration === null ? "" : `, the last one ${prediction.iteration}`}: ${prediction.equal_calls_all_ranks} calls as predicted${counts.join("")}`;
+  return `${predicted}: ${howMany(iterations, "iteration")} compared${prediction.iteration === null ? "" : `, the last one ${prediction.iteration}`}: ${howMany(prediction.equal_calls_all_ranks, "call")} as predicted${counts.join("")}`;
 }
 
 function baselineText({ error, a: earlier, rows, tests, iteration_count: iterations }: Baseline): string {
   if (error !== null) return `times not compared with ${earlier}: ${error}`;
   if (tests === 0) return `times not compared with ${earlier} yet: too few iterations`;
   const slower = rows.filter((row) => row.slower).length;
-  return `times compared with ${earlier}: ${slower} of ${rows.length} rows slower in the last ${iterations} iterations`;
+  return `times compared with ${earlier}: ${slower} of ${howMany(rows.length, "row")} slower in the last ${howMany(iterations, "iteration")}`;
 }
 
 const opCells = (row: OpRow): Cells => [
@@ -154,7 +158,7 @@ const opCells = (row: OpRow): Cells => [
 
 const rankCells = (row: RankRow): Cells => [
   row.rank,
-  row.state.replaceAll("_", " "),
+  shownState(row).replaceAll("_", " "),
   row.op,
   row.host === null ? null : `${row.host}:${row.pid}`,
   row.process,
@@ -288,11 +292,11 @@ export class LivePage {
     const lost = state.lost.reduce((sum, { calls_all_ranks }) => sum + calls_all_ranks, 0);
     document.querySelector("#subtitle")!.textContent = [
       state.job,
-      `${state.rank_rows.length} ranks`,
+      howMany(state.rank_rows.length, "rank"),
       ...(state.iteration === null || state.iteration < 0 ? [] : [`iteration ${state.iteration}${step}`]),
-      `${axisText(state.calls_all_ranks, "")} calls`,
+      howMany(state.calls_all_ranks, "call", axisText(state.calls_all_ranks, "")),
       axisText(state.totals.message_bytes_all_ranks, "bytes"),
-      ...(lost > 0 ? [`${axisText(lost, "")} calls lost`] : []),
+      ...(lost > 0 ? [`${howMany(lost, "call", axisText(lost, ""))} lost`] : []),
       ...(state.error === null ? [] : [state.error]),
     ].join(" · ");
     this.prediction.hidden = state.prediction === null;

@@ -202,11 +202,27 @@ export class History {
 /** With more ranks they are counted by node, too, and those that matter come first. */
 export const manyRanks = 512;
 
-const severities = ["stuck", "dead", "unknown", "waiting", "in_call", "computing", "finished", "absent"];
+/** What a rank does, for people: a process that is stopped does nothing, wherever that was. */
+export function shownState({ state, process }: RankRow): string {
+  const isThere = ["computing", "in_call", "waiting"].includes(state);
+  return isThere && process === "stopped" ? "stopped" : state;
+}
+
+const severities = [
+  "stuck",
+  "dead",
+  "stopped",
+  "unknown",
+  "waiting",
+  "in_call",
+  "computing",
+  "finished",
+  "absent",
+];
 
 /** Those that others wait for, then by what is worst, then by lateness. */
 export function worstFirst(rows: RankRow[], culprits: Set<number>): RankRow[] {
-  const order = (row: RankRow) => (culprits.has(row.rank) ? -1 : severities.indexOf(row.state));
+  const order = (row: RankRow) => (culprits.has(row.rank) ? -1 : severities.indexOf(shownState(row)));
   return [...rows].sort((a, b) => order(a) - order(b) || (b.late_share ?? -1) - (a.late_share ?? -1));
 }
 
@@ -234,7 +250,8 @@ export function nodesOf(rows: RankRow[], culprits: Set<number>): NodeRow[] {
     };
     nodes.set(host, node);
     node.ranks++;
-    node.states.set(row.state, (node.states.get(row.state) ?? 0) + 1);
+    const state = shownState(row);
+    node.states.set(state, (node.states.get(state) ?? 0) + 1);
     if (culprits.has(row.rank)) node.culprits.push(row.rank);
     node.calls += row.calls;
     node.rate += row.message_bytes_per_s_per_rank ?? 0;
