@@ -54,7 +54,10 @@ std::string verdict_line(const RecordingCheck& check) {
   if (check.calls == 0) {
     return "prediction: one rank makes no calls, and none were recorded";
   }
-  return fmt::format("prediction: {} of {} calls equal", check.equal, check.calls);
+  const std::string last = check.of_last ? fmt::format(", of the last {} iteration{}", *check.of_last,
+                                                       *check.of_last == 1 ? "" : "s")
+                                         : "";
+  return fmt::format("prediction: {} of {} calls equal{}", check.equal, check.calls, last);
 }
 
 }  // namespace commlens

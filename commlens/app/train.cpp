@@ -24,6 +24,7 @@
 #include "commlens/frameworks/read_config.hpp"
 #include "commlens/trace/recorder.hpp"
 #include "commlens/trace/trace_file.hpp"
+#include "commlens/trace/training_steps.hpp"
 #include "commlens/transport/nccl_world.hpp"
 #include "commlens/transport/thread_ranks.hpp"
 
@@ -182,8 +183,9 @@ Result<JobRecording> start_recording(const TrainRun& run, bool progress) {
                     .description = fmt::format("{}; {}", parameters_text(job.model), layout_text(job)),
                     .framework = "commlens",
                     .ranks = job.layout.ranks,
-                    .compute = true,
-                    .progress = progress});
+                    .compute = run.options.ring_records == 0,
+                    .progress = progress,
+                    .ring_records = run.options.ring_records});
 }
 
 /// `world` with the table of transports, if there is one.
@@ -221,6 +223,25 @@ struct JobOutcome {
   std::vector<Bytes> peak_memory;  // of each rank; empty where it is not known
 };
 
+/// Compares the iterations that the recording has with the prediction; a ring may have lost the earlier ones,
+/// or all.
+std::optional<RecordingCheck> checked(const TrainRun& run, const Trace& recorded,
+                                      const std::vector<engine::IterationReport>& iterations) {
+  const auto made = static_cast<std::int64_t>(iterations.size());
+  const std::int64_t first = iterations.empty() ? 0 : iterations.front().iteration;
+  if (!recorded.provenance.skipped.contains(std::string(k_skipped_overwritten))) {
+    return check_recording(run.plan, recorded, first, made);
+  }
+  const std::vector<Iteration> left = training_iterations(recorded);
+  if (left.empty()) {
+    return std::nullopt;
+  }
+  const std::int64_t of_last = first + made - left.front();
+  RecordingCheck check = check_recording(run.plan, recorded, left.front(), of_last);
+  check.of_last = of_last;
+  return check;
+}
+
 /// Finishes a training in the process that reports: closes the trace and compares it with the prediction.
 TrainResult concluded(const TrainRun& run, std::vector<engine::IterationReport> iterations,
                       JobRecording& recording, JobOutcome outcome) {
@@ -239,9 +260,7 @@ TrainResult concluded(const TrainRun& run, std::vector<engine::IterationReport> 
     result.dropped = recorder->dropped;
   }
   if (result.dropped == 0) {
-    const std::int64_t first = iterations.empty() ? 0 : iterations.front().iteration;
-    result.check =
-        check_recording(run.plan, result.trace, first, static_cast<std::int64_t>(iterations.size()));
+    result.check = checked(run, result.trace, iterations);
   }
   result.iterations = std::move(iterations);
   return result;

@@ -14,11 +14,12 @@ struct TrainResult {
   bool reports = true;       // false on MPI processes but the first, which has the members below
   bool was_refused = false;  // another process has refused the job, and its result is the error
   std::vector<engine::IterationReport> iterations;
-  Trace trace;                          // of the recording
-  bool stopped = false;                 // by stop_requested
-  std::int64_t dropped = 0;             // calls of all ranks that could not be recorded
-  std::optional<RecordingCheck> check;  // compared with the prediction; absent if calls were dropped
-  std::vector<Bytes> peak_memory;       // of each rank's tensors; empty where it is not known
+  Trace trace;               // of the recording
+  bool stopped = false;      // by stop_requested
+  std::int64_t dropped = 0;  // calls of all ranks that could not be recorded
+  std::optional<RecordingCheck>
+      check;  // compared with the prediction; absent if calls were dropped, or a ring has no whole iteration
+  std::vector<Bytes> peak_memory;  // of each rank's tensors; empty where it is not known
 };
 
 /// Trains, records every call and compares the recording with the prediction. Under an MPI launcher every

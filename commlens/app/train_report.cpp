@@ -58,12 +58,20 @@ Json optimizer_json(const engine::TrainOptions& options) {
           {"warmup_iterations", schedule.warmup}};
 }
 
+std::string ring_text(const TrainRun& run, const Trace& trace) {
+  const auto overwritten = trace.provenance.skipped.find(std::string(k_skipped_overwritten));
+  return overwritten == trace.provenance.skipped.end()
+             ? ""
+             : fmt::format(", of each rank the last {} calls; {} overwritten",
+                           with_commas(run.options.ring_records), with_commas(overwritten->second));
+}
+
 std::string files_text(const TrainRun& run, const TrainEnd& end, std::int64_t iterations_done) {
   std::string cost;
   if (const auto& recorder = end.trace.provenance.recorder; recorder && recorder->cost_per_call.count() > 0) {
     cost = fmt::format(" ({} ns a call to record)", recorder->cost_per_call.count());
   }
-  std::string text = fmt::format("trace: {}{}\n", run.trace().string(), cost);
+  std::string text = fmt::format("trace: {}{}{}\n", run.trace().string(), cost, ring_text(run, end.trace));
   if (run.options.save) {
     text += fmt::format("checkpoint: {}, {} iterations\n", run.options.save->string(), iterations_done);
   }
@@ -166,8 +174,11 @@ std::string TrainReport::end_text(const TrainEnd& end) const {
   text += Table::hidden_text(table_.hidden(), style);
   const std::vector<SummaryRow> rows = summary_rows(end.trace);
   if (!rows.empty()) {
-    text += fmt::format("\nper op and group, all ranks together, {} iteration{}\n{}", rows_.size(),
-                        rows_.size() == 1 ? "" : "s", volumes_text({end.trace, rows}, style));
+    const std::string extent = ring_text(run_, end.trace).empty()
+                                   ? fmt::format("{} iteration{}", rows_.size(), rows_.size() == 1 ? "" : "s")
+                                   : "of the calls that are in the trace";
+    text += fmt::format("\nper op and group, all ranks together, {}\n{}", extent,
+                        volumes_text({end.trace, rows}, style));
   }
   text += "\n";
   if (end.stopped && !rows_.empty()) {
@@ -175,6 +186,9 @@ std::string TrainReport::end_text(const TrainEnd& end) const {
   }
   text += memory_text(end.peak_memory);
   text += files_text(run_, end, first() + done());
+  if (!end.check && end.dropped == 0) {
+    return text + "prediction: not compared, the trace has no whole iteration (--ring)\n";
+  }
   if (!end.check) {
     return text + fmt::format("prediction: not compared, {} calls are not in the trace (the disk is full)\n",
                               with_commas(end.dropped));
@@ -227,6 +241,7 @@ std::string TrainReport::end_json(const TrainEnd& end) const {
                {"trace", run_.trace().string()},
                {"recording_ns_per_call", recorder ? Json(recorder->cost_per_call.count()) : Json()},
                {"dropped_calls_whole_trace", end.dropped},
+               {"skipped_records_whole_trace", end.trace.provenance.skipped},
                {"checkpoint", run_.options.save ? Json(run_.options.save->string()) : Json()},
                {"prediction", Json()}};
   if (end.check) {

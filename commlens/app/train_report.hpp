@@ -29,7 +29,7 @@ struct TrainEnd {
   const Trace& trace;
   bool stopped = false;
   std::int64_t dropped = 0;             // calls of all ranks that are not in the trace
-  std::optional<RecordingCheck> check;  // absent when calls were dropped
+  std::optional<RecordingCheck> check;  // as TrainResult has it
   std::vector<Bytes> peak_memory;       // of each rank's tensors; empty where it is not known
 };
 

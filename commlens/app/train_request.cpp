@@ -82,6 +82,7 @@ Result<engine::TrainOptions> train_options(const TrainRequest& request, const Jo
   const std::int64_t here = request.uses_mpi() ? local_ranks(job.layout.ranks) : job.layout.ranks;
   options.threads = request.threads.value_or(usual_threads(job, here));
   options.trace = request.trace;
+  options.ring_records = request.ring_records;
   options.save_every = request.save_every;
   if (!request.save.empty()) {
     options.save = request.save;

@@ -49,7 +49,8 @@ struct TrainRequest {
   std::int64_t save_every = 0;                                  // iterations; 0: at the end only
   std::string resume;                       // directory of checkpoints to resume from; empty: from the start
   std::string trace = "commlens-training";  // directory that the calls are recorded in
-  std::function<bool()> stop_requested;     // polled once per iteration; a rank that wants to stop stops all
+  std::int64_t ring_records = 0;  // of a rank the last so many calls are kept, without computing; 0: all
+  std::function<bool()> stop_requested;  // polled once per iteration; a rank that wants to stop stops all
   /// Called if a rank is stuck after the job was ended by the timeout. It should end the process and print
   /// the reason. Empty: the other ranks wait for that one.
   std::function<void(const std::string& reason)> give_up;

@@ -10,7 +10,6 @@
 #include "commlens/base/units.hpp"
 #include "commlens/base/wrapped.hpp"
 #include "commlens/cli/command.hpp"
-#include "commlens/trace/stream_layout.hpp"
 
 namespace commlens {
 namespace {
@@ -92,11 +91,7 @@ Action declare_record(CLI::App& verb) {
           "without times of the device, or by standing before either library")
       ->check(CLI::IsMember({"profiler", "profiler=light", "shim"}))
       ->excludes("--mpi");
-  verb.add_option("--ring", flags->ring,
-                  "Keep the last N calls of each rank in a file that does not grow, for jobs of any length; "
-                  "262144 (8 MiB) without N")
-      ->type_name("[N]")
-      ->check(CLI::Range(std::int64_t{1}, k_most_ring_records));
+  declare_ring(verb, flags->ring);
   verb.add_flag("--call-sites", flags->call_sites,
                 "Record also where the program makes its calls, for summary --call-sites");
   verb.add_flag("--no-summary", flags->no_summary, "Say only where the trace is and what recording cost");

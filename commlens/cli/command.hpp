@@ -68,6 +68,9 @@ Action declare_help_files(CLI::App& verb);
 /// that predict; here it is the flag's name of before.)
 void declare_iteration(CLI::App& verb, std::string& range, const std::string& help);
 
+/// Adds --ring [N] to a verb that records; without N it is k_default_ring_records.
+void declare_ring(CLI::App& verb, std::int64_t& records);
+
 /// Adds --rank R to a verb: the calls of this rank alone. `what` ends the help text.
 void declare_rank(CLI::App& verb, std::optional<std::int64_t>& rank, const std::string& what = "");
 /// The rank that was given.

@@ -101,11 +101,12 @@ std::vector<std::string> with_sp_value(const std::vector<std::string>& arguments
   return result;
 }
 
-/// --ring of record may have no value; the word after it is one unless it is an option or "--".
+/// --ring of record and train may have no value; the word after it is one unless it is an option or "--".
 std::vector<std::string> with_ring_value(std::vector<std::string> arguments) {
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
   const auto ring = std::find(arguments.begin(), end, "--ring");
-  if (arguments.empty() || arguments.front() != "record" || ring == end) {
+  const bool has_ring = !arguments.empty() && (arguments.front() == "record" || arguments.front() == "train");
+  if (!has_ring || ring == end) {
     return arguments;
   }
   const auto next = ring + 1;
@@ -140,6 +141,14 @@ void declare_former_name(CLI::Option* former, const CLI::Option* now) {
     }
     return std::string();
   });
+}
+
+void declare_ring(CLI::App& verb, std::int64_t& records) {
+  verb.add_option("--ring", records,
+                  "Keep the last N calls of each rank in a file that does not grow, for jobs of any length; "
+                  "262144 (8 MiB) without N")
+      ->type_name("[N]")
+      ->check(CLI::Range(std::int64_t{1}, k_most_ring_records));
 }
 
 void declare_rank(CLI::App& verb, std::optional<std::int64_t>& rank, const std::string& what) {

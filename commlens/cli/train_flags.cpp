@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "commlens/base/text.hpp"
+#include "commlens/cli/command.hpp"
 #include "commlens/cli/number_check.hpp"
 #include "commlens/frameworks/read_config.hpp"
 
@@ -105,6 +106,7 @@ void TrainFlags::declare(CLI::App& verb) {
   verb.add_option("-o,--output", request.trace, "Record the calls in this directory")
       ->type_name("DIR")
       ->capture_default_str();
+  declare_ring(verb, request.ring_records);
   verb.add_option("--format", output.format, "table, json or csv")
       ->check(CLI::IsMember({"table", "json", "csv"}))
       ->capture_default_str();

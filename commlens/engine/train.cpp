@@ -235,6 +235,12 @@ TrainOutcome RankTrainer::run() {
   return outcome;
 }
 
+/// A ring is to have a bound, which intervals of computing have not.
+RecorderOptions recorder_options(std::int64_t ring_records) {
+  return {.parts = ring_records > 0 ? RecorderParts::calls : RecorderParts::calls_and_compute,
+          .ring_records = ring_records};
+}
+
 }  // namespace
 
 TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique_ptr<Communicator> world,
@@ -247,7 +253,7 @@ TrainOutcome train_rank(const Job& job, const TrainOptions& options, std::unique
     std::unique_ptr<Recorder> recorder;
     if (options.trace) {
       recorder = std::make_unique<Recorder>(*options.trace, Rank{world->rank().value},
-                                            RecorderOptions{.parts = RecorderParts::calls_and_compute});
+                                            recorder_options(options.ring_records));
     }
     const c10::DeviceGuard on_device(device_of(options, *world));
     TrainOutcome outcome = RankTrainer(job, options, std::move(world), recorder.get(), on_iteration).run();

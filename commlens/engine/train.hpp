@@ -30,6 +30,7 @@ struct TrainOptions {
   std::string device = "cpu";                   // cpu or cuda
   std::int64_t threads = 1;                     // intra-operation threads of each rank
   std::optional<std::filesystem::path> trace;   // recording directory, already made by create_recording
+  std::int64_t ring_records = 0;                // as RecorderOptions says; with it, computing is not recorded
   std::optional<std::filesystem::path> save;    // checkpoint directory
   std::int64_t save_every = 0;                  // 0: at the end only
   std::optional<std::filesystem::path> resume;  // checkpoint directory to start from
