@@ -102,8 +102,8 @@ struct LiveRank {
   /// compared), 0 to 1; absent until there are blocks.
   std::optional<double> late_score;
   std::int64_t late_members = 0;  // of the communicator by which it was judged
-  std::int64_t lost = 0;  // of its calls, those that are not known
-  std::string error;      // why nothing more is read of it; empty: all is well
+  std::int64_t lost = 0;          // of its calls, those that are not known
+  std::string error;              // why nothing more is read of it; empty: all is well
 };
 
 /// What is wrong with the job now, once it has been so for long enough.
