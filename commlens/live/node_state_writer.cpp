@@ -65,18 +65,18 @@ ordered_json channel_json(const CallChannel& channel) {
 
 ordered_json seen_json(const SeenCall& call) {
   ordered_json object = {{"part", name_of(call.part)},
-                       {"number", call.number},
-                       {"op", name_of(call.op.kind)},
-                       {"name", call.name},
-                       {"dtype", name_of(call.op.dtype)},
-                       {"input", call.op.input.value},
-                       {"output", call.op.output.value},
-                       {"match", name_of(call.op.match)},
-                       {"rounding_bytes", call.op.rounding.value},
-                       {"root", call.root},
-                       {"iteration", call.iteration},
-                       {"tag", call.tag},
-                       {"site", call.site}};
+                         {"number", call.number},
+                         {"op", name_of(call.op.kind)},
+                         {"name", call.name},
+                         {"dtype", name_of(call.op.dtype)},
+                         {"input", call.op.input.value},
+                         {"output", call.op.output.value},
+                         {"match", name_of(call.op.match)},
+                         {"rounding_bytes", call.op.rounding.value},
+                         {"root", call.root},
+                         {"iteration", call.iteration},
+                         {"tag", call.tag},
+                         {"site", call.site}};
   if (call.op.blocking) {
     object["blocking"] = *call.op.blocking;
   }
@@ -93,10 +93,10 @@ ordered_json seen_json(const SeenCall& call) {
 
 ordered_json process_json(const RankProcess& process) {
   ordered_json object = {{"host", process.host},
-                       {"pid", process.pid},
-                       {"start_ticks", process.start_ticks},
-                       {"exe", process.exe},
-                       {"job_id", process.job_id}};
+                         {"pid", process.pid},
+                         {"start_ticks", process.start_ticks},
+                         {"exe", process.exe},
+                         {"job_id", process.job_id}};
   if (process.local_rank) {
     object["local_rank"] = *process.local_rank;
   }
@@ -161,9 +161,9 @@ ordered_json op_json(const LiveOp& op) {
 
 ordered_json signature_json(const CallSignature& signature) {
   ordered_json object = {{"op", name_of(signature.kind)},
-                       {"name", signature.name},
-                       {"root", signature.root},
-                       {"elements", signature.elements}};
+                         {"name", signature.name},
+                         {"root", signature.root},
+                         {"elements", signature.elements}};
   if (signature.dtype) {
     object["dtype"] = name_of(*signature.dtype);
   }
