@@ -23,7 +23,7 @@ struct SpanningWork {
   bool is_marked = false;   // units are iterations
   std::int64_t begin = 0;   // the first unit
   std::vector<WorkBlock> blocks;
-  /// Calls beyond these bits of a signature are the same.
+  /// Bits of a signature that are kept.
   static constexpr std::uint64_t k_signature = 0xFFFF;
 };
 
