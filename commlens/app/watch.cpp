@@ -41,6 +41,7 @@ class EventWatch {
       add(WatchEventKind::replaced);
       joined_.clear();
       alerts_.clear();
+      told_.clear();
       state_ = LiveState::absent;
     }
     generation_ = view.generation;
@@ -57,11 +58,11 @@ class EventWatch {
     }
     alerts_ = view.alerts;
     for (const LiveAlert& alert : alerts_) {
-      const std::string origin = alert.id.substr(0, alert.id.rfind('-'));
-      if (std::exchange(told_[origin], alert.id) != alert.id) {
+      if (std::exchange(told_[origin_of(alert)], alert.id) != alert.id) {
         add(WatchEventKind::alert).alert = alert;
       }
     }
+    forget_old();
     if (is_gone(view.state) && !is_gone(state_) && view.generation > 0) {
       add(view.state == LiveState::removed ? WatchEventKind::removed : WatchEventKind::ended);
     }
@@ -70,6 +71,18 @@ class EventWatch {
   }
 
  private:
+  /// Many nodes may tell many alerts, in weeks.
+  void forget_old() {
+    constexpr std::size_t most = 4096;
+    if (told_.size() > alerts_.size() + most) {
+      told_.clear();
+      for (const LiveAlert& alert : alerts_) {
+        told_[origin_of(alert)] = alert.id;
+      }
+    }
+  }
+  static std::string origin_of(const LiveAlert& alert) { return alert.id.substr(0, alert.id.rfind('-')); }
+
   std::int64_t generation_ = 0;
   std::set<Rank> joined_;
   std::vector<LiveAlert> alerts_;            // that held at the last look
@@ -117,7 +130,9 @@ class Watching {
       if (const FolderFollower* const folder = source_.folder()) {
         compare(*folder, time);
       }
-      alerts_.look(view_, time);
+      if (!request_.is_single) {  // one look, or two, are too few
+        alerts_.look(view_, time);
+      }
       publisher_.look(view_, time);
       const std::vector<WatchEvent> events = events_.events_of(view_, time.unix_ns);
       for (const WatchEvent& event : events) {

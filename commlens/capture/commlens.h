@@ -59,7 +59,8 @@ static inline void commlens_micro_batch(int micro_batch) {
 }
 
 /* This process may make no calls for so many seconds from now on, as while a checkpoint is written: `commlens
- * watch` calls the job hung only when they are over. 0: the pause is over. */
+ * watch` calls the job hung only when they are over, whatever calls are made meanwhile. 0: the pause is over.
+ */
 static inline void commlens_expect_pause(double seconds) {
   static void (*mark)(double);
   static int is_known;

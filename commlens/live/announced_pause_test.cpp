@@ -20,11 +20,14 @@ TEST_F(PausedJob, WaitsForTheEndOfAPauseThatWasAnnounced) {
   EXPECT_TRUE(poll(follower, 10).alerts.empty());
   EXPECT_EQ(follower.view().hang.pause_left, seconds(60));
   EXPECT_TRUE(poll(follower, 69).alerts.empty());
-  EXPECT_EQ(poll(follower, 70).alerts.size(), 1U);
+  EXPECT_TRUE(poll(follower, 88).alerts.empty());  // 20 s after the last look in the pause are not over
+  EXPECT_EQ(poll(follower, 89).alerts.size(), 1U);
   job.rank(1).announce_pause(5);
-  EXPECT_TRUE(poll(follower, 71).alerts.empty());
+  EXPECT_TRUE(poll(follower, 90).alerts.empty());
   job.rank(1).announce_pause(-1);  // it is over
-  EXPECT_EQ(poll(follower, 72).alerts.size(), 1U);
+  EXPECT_TRUE(poll(follower, 109).alerts.empty());
+  EXPECT_EQ(poll(follower, 110).alerts.size(), 1U);
+  EXPECT_EQ(follower.view().hang.still_for, seconds(110));
 }
 
 TEST_F(PausedJob, IsSureOfAMismatchInAPause) {
@@ -36,6 +39,26 @@ TEST_F(PausedJob, IsSureOfAMismatchInAPause) {
   poll(follower, 0);
   EXPECT_EQ(follower.view().hang.pause_left, std::chrono::hours(24));
   EXPECT_EQ(poll(follower, 2).alerts.size(), 1U);
+}
+
+TEST_F(PausedJob, MayBeAskedWhetherItHangsNow) {
+  FollowedRanks job(path_);
+  FolderFollower follower(path_, {.hang_after = seconds(20), .ignores_pauses = true});
+  job.rank(1).announce_pause(60);
+  job.enter(0);
+  poll(follower, 0);
+  EXPECT_EQ(poll(follower, 20).alerts.size(), 1U);
+}
+
+TEST_F(PausedJob, HasNoPauseOfARankThatHasEnded) {
+  FollowedRanks job(path_);
+  FolderFollower follower(path_, {.hang_after = seconds(20)});
+  job.rank(1).announce_pause(60);
+  job.rank(1).close();
+  job.enter(0);
+  poll(follower, 0);
+  EXPECT_EQ(follower.view().hang.pause_left, seconds(0));
+  EXPECT_EQ(poll(follower, 20).alerts.size(), 1U);
 }
 
 TEST_F(PausedJob, TakesAnAnnouncedPauseForNoUsualOne) {

@@ -360,7 +360,8 @@ void FolderFollower::State::build(const PollTime& time) {
   view.state = job_state(time);
   hang.pause_left = {};
   for (const std::unique_ptr<RankFollower>& rank : ranks) {
-    hang.pause_left = std::max(hang.pause_left, rank->pause_left(time));
+    const bool has_ended = rank->tables().has_begun_to_end || rank->tables().closing;
+    hang.pause_left = has_ended ? hang.pause_left : std::max(hang.pause_left, rank->pause_left(time));
   }
   hang.is_part = options.is_part || !manifest;
   watch.look(hang, moved, time.steady, view.state);

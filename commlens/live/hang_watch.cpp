@@ -69,22 +69,25 @@ void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>
   const bool waits = hang.finding.verdict != HangVerdict::none;
   const std::optional<std::chrono::nanoseconds> since = waits ? still_since(hang, moved) : std::nullopt;
   hang.still_for = since ? now - *since : std::chrono::nanoseconds{};
-  if (is_running && hang.still_for < still_for_ && !is_announced_) {
-    longest_pause_ = std::max(longest_pause_, still_for_);
+  if (is_running && hang.still_for < still_for_) {
+    longest_pause_ = std::max(longest_pause_, unannounced_);
   }
   still_for_ = hang.still_for;
+  if (hang.pause_left.count() > 0 && !options_.ignores_pauses) {
+    paused_ = now;
+  }
+  unannounced_ = since ? now - std::max(*since, paused_.value_or(*since)) : std::chrono::nanoseconds{};
   hang.limit = is_beyond_doubt(hang) ? limit() / FollowOptions::k_sooner : limit();
-  is_announced_ = hang.pause_left.count() > 0;
-  const bool is_pause = is_announced_ && !is_beyond_doubt(hang);
+  const bool is_long = (is_beyond_doubt(hang) ? hang.still_for : unannounced_) >= hang.limit;
   const bool is_elsewhere_alone = hang.is_part && is_elsewhere(hang);
-  hang.is_confirmed = waits && !is_elsewhere_alone &&
-                      (is_at_end(state) || (is_running && !is_pause && hang.still_for >= hang.limit));
+  hang.is_confirmed = waits && !is_elsewhere_alone && (is_at_end(state) || (is_running && is_long));
 }
 
 void HangWatch::forget() {
   longest_pause_ = {};
   still_for_ = {};
-  is_announced_ = false;
+  unannounced_ = {};
+  paused_.reset();
   current_.reset();
   latest_.reset();
 }

@@ -1,11 +1,13 @@
 #include "commlens/live/job_alerts.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/base/units.hpp"
 
 namespace commlens {
@@ -34,12 +36,19 @@ std::string row_name(const LiveOp& op) {
   return op.axis == Axis::unknown ? name : fmt::format("{} along {}", name, op.axis.name());
 }
 
-nanoseconds time_of_ranks(const JobView& view) {
-  nanoseconds time{};
+// Sums over ranks and years do not fit into nanoseconds.
+double in_seconds(nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+double seconds_of_ranks(const JobView& view) {
+  double all = 0;
   for (const LiveRank& rank : view.ranks) {
-    time += rank.in_calls + rank.between_calls;
+    all += in_seconds(rank.in_calls) + in_seconds(rank.between_calls);
   }
-  return time;
+  return all;
+}
+
+std::string in_words(double of_seconds) {
+  return to_text(nanoseconds(std::llround(std::clamp(of_seconds, 0.0, 1e9) * 1e9)));
 }
 
 }  // namespace
@@ -95,25 +104,26 @@ void StragglerWatch::look(const JobView& view, PollTime time) {
     mark.is_slow = mark.is_slow && score >= k_score;
     mark.lowest_score = std::min(mark.lowest_score, score);
   }
-  if (time.steady - *began_ >= k_window) {
-    close(view);
+  if (time.steady - *began_ >= k_window && close(view)) {
     tell(view, time);
     begin(view, time);
   }
 }
 
-void StragglerWatch::close(const JobView& view) {
-  std::map<Rank, double> shares;  // of the window in calls; of ranks that made any
+bool StragglerWatch::close(const JobView& view) {
+  std::map<Rank, double> shares;  // of the window in calls
   std::vector<double> sorted;
   for (const LiveRank& rank : view.ranks) {
     const Mark& mark = marks_[rank.rank];
-    const nanoseconds in_calls = rank.in_calls - mark.in_calls;
-    const nanoseconds all = in_calls + rank.between_calls - mark.between_calls;
-    if (all >= k_window / 2) {
-      const double share = static_cast<double>(in_calls.count()) / static_cast<double>(all.count());
-      shares[rank.rank] = share;
-      sorted.push_back(share);
+    const double in_calls = in_seconds(rank.in_calls - mark.in_calls);
+    const double all = in_calls + in_seconds(rank.between_calls - mark.between_calls);
+    if (all >= in_seconds(k_window) / 2) {
+      shares[rank.rank] = in_calls / all;
+      sorted.push_back(in_calls / all);
     }
+  }
+  if (2 * sorted.size() <= view.ranks.size()) {  // calls that last have not told their time yet
+    return false;
   }
   std::sort(sorted.begin(), sorted.end());
   const std::map<Rank, Slow> before = std::exchange(slow_, {});
@@ -129,6 +139,7 @@ void StragglerWatch::close(const JobView& view) {
       slow_[rank] = {.windows = windows + 1, .score = mark.lowest_score, .cost = cost};
     }
   }
+  return true;
 }
 
 void StragglerWatch::tell(const JobView& view, PollTime time) {
@@ -161,6 +172,7 @@ void StragglerWatch::tell(const JobView& view, PollTime time) {
 void ColdWatch::forget() {
   first_look_.reset();
   began_.reset();
+  is_marked_ = false;
   in_a_row_ = 0;
   alert_.end();
 }
@@ -168,7 +180,7 @@ void ColdWatch::forget() {
 void ColdWatch::begin(const JobView& view, PollTime time) {
   began_ = time.steady;
   completed_ = view.steps.completed;
-  all_ranks_ = time_of_ranks(view);
+  all_ranks_ = seconds_of_ranks(view);
   first_.clear();
   for (const LiveOp& op : view.ops) {
     if (op.first_calls > 0) {
@@ -181,15 +193,18 @@ void ColdWatch::look(const JobView& view, PollTime time) {
   if (!may_move(view) || view.totals.calls == 0) {
     return;
   }
+  if (const bool is_marked = view.steps.iteration >= 0; is_marked != is_marked_) {
+    forget();
+    is_marked_ = is_marked;
+  }
   first_look_ = first_look_.value_or(time.steady);
-  const bool is_marked = view.steps.iteration >= 0;
   if (!began_) {
-    if (is_marked ? view.steps.completed >= 1 : time.steady - *first_look_ >= k_start) {
+    if (is_marked_ ? view.steps.completed >= 1 : time.steady - *first_look_ >= k_start) {
       begin(view, time);
     }
     return;
   }
-  if (is_marked ? view.steps.completed > completed_ : time.steady - *began_ >= k_period) {
+  if (is_marked_ ? view.steps.completed > completed_ : time.steady - *began_ >= k_period) {
     close(view, time);
     begin(view, time);
   }
@@ -197,7 +212,7 @@ void ColdWatch::look(const JobView& view, PollTime time) {
 
 ColdWatch::Excess ColdWatch::excess(const JobView& view) const {
   Excess all;
-  nanoseconds largest{};
+  double largest = 0;
   for (const LiveOp& op : view.ops) {
     const auto known = first_.find({op.kind, op.name, op.axis, op.group_size});
     const First before = known == first_.end() ? First() : known->second;
@@ -206,17 +221,18 @@ ColdWatch::Excess ColdWatch::excess(const JobView& view) const {
     if (calls <= 0 || later_calls <= 0) {  // without later calls nothing says how long they would take
       continue;
     }
-    const nanoseconds mean = (op.first_time - before.time) / calls;
-    const nanoseconds later = (op.sums.time - op.first_time) / later_calls;
-    if (mean < k_slower * later || mean.count() <= 0) {
+    const double mean = in_seconds(op.first_time - before.time) / static_cast<double>(calls);
+    const double later =
+        (in_seconds(op.sums.time) - in_seconds(op.first_time)) / static_cast<double>(later_calls);
+    if (mean <= 0 || mean < k_slower * later) {
       continue;
     }
-    const nanoseconds excess = calls * (mean - later);
-    all.calls += calls;
-    all.time += excess;
+    const double excess = static_cast<double>(calls) * (mean - later);
+    all.calls = saturating_sum(all.calls, calls);
+    all.seconds += excess;
     if (excess > largest) {
       largest = excess;
-      all.largest = fmt::format("{} ({} each, later ones {})", row_name(op), to_text(mean), to_text(later));
+      all.largest = fmt::format("{} ({} each, later ones {})", row_name(op), in_words(mean), in_words(later));
     }
   }
   return all;
@@ -224,19 +240,17 @@ ColdWatch::Excess ColdWatch::excess(const JobView& view) const {
 
 void ColdWatch::close(const JobView& view, PollTime time) {
   const Excess cold = excess(view);
-  const nanoseconds all = time_of_ranks(view) - all_ranks_;
-  const double share =
-      all.count() > 0 ? static_cast<double>(cold.time.count()) / static_cast<double>(all.count()) : 0;
+  const double all = seconds_of_ranks(view) - all_ranks_;
+  const double share = all > 0 ? cold.seconds / all : 0;
   const bool counts = share >= k_share;
   in_a_row_ = counts ? std::max<std::int64_t>(in_a_row_, 0) + 1 : std::min<std::int64_t>(in_a_row_, 0) - 1;
   if (counts && (alert_.current() || in_a_row_ >= k_enough)) {
-    const bool is_marked = view.steps.iteration >= 0;
     alert_.set(
         fmt::format("communicators are made again and again: {} first {} on new ones {} took {:.0f} % of "
                     "the time, most in {}",
                     cold.calls, cold.calls == 1 ? "call" : "calls",
-                    is_marked ? fmt::format("before iteration {}", view.steps.iteration)
-                              : fmt::format("in {}", to_text(time.steady - *began_)),
+                    is_marked_ ? fmt::format("before iteration {}", view.steps.iteration)
+                               : fmt::format("in {}", to_text(time.steady - *began_)),
                     percent(share), cold.largest),
         {}, time);
   } else if (in_a_row_ <= -k_enough) {
@@ -245,7 +259,7 @@ void ColdWatch::close(const JobView& view, PollTime time) {
 }
 
 void LossWatch::forget() {
-  before_.reset();
+  before_.clear();
   grew_.reset();
   alert_.end();
 }
@@ -254,14 +268,14 @@ void LossWatch::look(const JobView& view, PollTime time) {
   if (!may_move(view)) {
     return;
   }
-  const auto known = [&](const std::string& reason) {
-    const auto found = before_->find(reason);
-    return found == before_->end() ? 0 : found->second;
-  };
-  const bool has_grown = before_ && std::any_of(view.lost.begin(), view.lost.end(), [&](const auto& row) {
-                           return row.second > known(row.first);
-                         });
-  before_ = view.lost;
+  bool has_grown = false;
+  std::map<Rank, std::int64_t> now;
+  for (const LiveRank& rank : view.ranks) {
+    now[rank.rank] = rank.lost_records;
+    const auto known = before_.find(rank.rank);
+    has_grown = has_grown || (known != before_.end() && rank.lost_records > known->second);
+  }
+  before_ = std::move(now);
   if (has_grown) {
     grew_ = time.steady;
     std::vector<std::string> words;

@@ -33,7 +33,8 @@ class AlertOfKind {
 /// Ranks that are slow themselves and cost the others time. A rank is one in a window of k_window if at each
 /// look at least k_score of its latest blocks were slow (LiveRank::late_score), and the part of the window
 /// that it spent in calls is less than that of the others (the median of theirs) by at least k_cost. Those of
-/// k_enough windows in a row are the culprits; half of k_cost keeps them.
+/// k_enough windows in a row are the culprits; half of k_cost keeps them. A window goes on until the calls of
+/// more than half of the ranks tell of half of it: times are known when calls end.
 class StragglerWatch {
  public:
   void look(const JobView& view, PollTime time);
@@ -61,7 +62,8 @@ class StragglerWatch {
     double cost = 0;  // of the latest window
   };
   void begin(const JobView& view, PollTime time);
-  void close(const JobView& view);
+  /// False: too little of the window is known yet, so it goes on.
+  bool close(const JobView& view);
   void tell(const JobView& view, PollTime time);
 
   std::optional<std::chrono::nanoseconds> began_;
@@ -83,7 +85,7 @@ class ColdWatch {
 
   static constexpr std::chrono::seconds k_start{60};
   static constexpr std::chrono::seconds k_period{10};
-  static constexpr std::int64_t k_slower = 10;
+  static constexpr double k_slower = 10;
   static constexpr double k_share = 0.10;
   static constexpr std::int64_t k_enough = 3;
 
@@ -96,8 +98,8 @@ class ColdWatch {
   /// First calls of a period that took longer than later ones.
   struct Excess {
     std::int64_t calls = 0;
-    std::chrono::nanoseconds time{};  // in excess
-    std::string largest;              // the row with most of it, in words
+    double seconds = 0;   // in excess
+    std::string largest;  // the row with most of it, in words
   };
   void begin(const JobView& view, PollTime time);
   Excess excess(const JobView& view) const;
@@ -105,15 +107,16 @@ class ColdWatch {
 
   std::optional<std::chrono::nanoseconds> first_look_;
   std::optional<std::chrono::nanoseconds> began_;
-  std::int64_t completed_ = 0;            // iterations, then
-  std::chrono::nanoseconds all_ranks_{};  // their time, then
-  std::map<Key, First> first_;            // then
-  std::int64_t in_a_row_ = 0;             // periods that count; below 0: that do not
+  std::int64_t completed_ = 0;  // iterations, then
+  double all_ranks_ = 0;        // their time, then
+  std::map<Key, First> first_;  // then
+  bool is_marked_ = false;
+  std::int64_t in_a_row_ = 0;  // periods that count; below 0: that do not
   AlertOfKind alert_{k_alert_cold};
 };
 
-/// Calls that the recording or the follower loses while the job runs (JobView::lost grows): an alert until
-/// none was lost for k_over.
+/// Calls that the recording or the follower loses while the job runs (LiveRank::lost_records of a rank
+/// grows): an alert until none was lost for k_over.
 class LossWatch {
  public:
   void look(const JobView& view, PollTime time);
@@ -123,7 +126,7 @@ class LossWatch {
   static constexpr std::chrono::seconds k_over{60};
 
  private:
-  std::optional<std::map<std::string, std::int64_t>> before_;
+  std::map<Rank, std::int64_t> before_;
   std::optional<std::chrono::nanoseconds> grew_;
   AlertOfKind alert_{k_alert_lost};
 };

@@ -247,9 +247,11 @@ TEST(ColdAlert, WithoutIterationsComesAfterAMinuteAndThreePeriods) {
 TEST(LostAlert, HoldsUntilNothingWasLostForAMinute) {
   Job job(2);
   job.view().lost = {{"the disk was full", 5}};  // before it was followed
+  job.rank(1).lost_records = 5;
   EXPECT_EQ(job.look(), Ids{});
   EXPECT_EQ(job.look(), Ids{});
   job.view().lost = {{"late", 2}, {"the disk was full", 7}};
+  job.rank(1).lost_records = 9;
   EXPECT_EQ(job.look(), Ids{"lost-1"});
   EXPECT_EQ(job.view().alerts[0].text, "calls are lost, so far 2 × late, 7 × the disk was full");
   std::int64_t held = 1;
@@ -257,15 +259,87 @@ TEST(LostAlert, HoldsUntilNothingWasLostForAMinute) {
     ++held;
   }
   EXPECT_EQ(held, 60);
-  job.view().lost["late"] = 3;
+  job.rank(0).lost_records = 1;
   EXPECT_EQ(job.look(), Ids{"lost-2"});
   EXPECT_EQ(job.view().alerts_fired, 2);
+}
+
+TEST(LostAlert, IsNoneForARankThatComesLateWithItsLosses) {
+  Job job(2);
+  job.look();
+  LiveRank& late = job.view().ranks.emplace_back();
+  late.rank = Rank{2};
+  late.lost_records = 70;
+  EXPECT_EQ(job.look(), Ids{});
+  job.rank(2).lost_records = 71;
+  EXPECT_EQ(job.look(), Ids{"lost-1"});
+}
+
+TEST(StragglerAlert, IsFoundWhereStepsAreLongerThanAWindow) {
+  Job job(4);
+  job.rank(2).late_score = 0.94;
+  job.look();
+  // The calls of 100 s end together.
+  std::int64_t bursts = 0;
+  std::vector<std::string> found;
+  while (found.empty() && bursts < 10) {
+    for (std::int64_t passed = 0; passed < 99 && found.empty(); ++passed) {
+      found = job.look();
+    }
+    for (std::int64_t passed = 0; passed < 100; ++passed) {
+      job.second(k_one_is_slow);
+    }
+    ++bursts;
+    found = job.look();
+  }
+  EXPECT_EQ(found, Ids{"straggler-1"});
+  EXPECT_EQ(bursts, 2);
+}
+
+TEST(ColdAlert, TakesWhatComesBeforeTheFirstMarkForTheStart) {
+  Job job(2);
+  job.view().steps.iteration = k_unknown_iteration;
+  for (std::int64_t second = 0; second < 85; ++second) {
+    iterate(job, 2, milliseconds(150));
+    job.view().steps.iteration = k_unknown_iteration;
+    EXPECT_EQ(job.look(), Ids{});
+  }
+  job.view().steps = {};
+  job.view().steps.iteration = 0;
+  iterate(job, 2, milliseconds(300));  // the first iteration
+  EXPECT_EQ(job.look(), Ids{});
+  for (std::int64_t iteration = 0; iteration < 2; ++iteration) {
+    iterate(job, 2, milliseconds(150));
+    EXPECT_EQ(job.look(), Ids{});
+  }
+  iterate(job, 2, milliseconds(150));
+  EXPECT_EQ(job.look(), Ids{"cold-1"});
+}
+
+TEST(JobAlerts, SurviveTimesThatCannotBe) {
+  Job job(2);
+  job.view().steps.iteration = 0;
+  for (std::int64_t look = 0; look < 200; ++look) {
+    iterate(job, 2, milliseconds(1));
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      job.rank(rank).in_calls = nanoseconds(look % 2 == 0 ? 0 : std::int64_t{1} << 56);
+      job.rank(rank).between_calls = nanoseconds(look % 3 == 0 ? 0 : std::int64_t{1} << 56);
+      job.rank(rank).late_score = 1;
+      job.rank(rank).lost_records = INT64_MAX;
+    }
+    job.op().first_calls = INT64_MAX;
+    job.op().first_time = nanoseconds(look % 2 == 0 ? 0 : INT64_MAX);
+    job.op().sums.time = nanoseconds(INT64_MAX);
+    job.op().sums.calls = INT64_MAX;
+    job.look();
+  }
+  EXPECT_LE(job.view().alerts.size(), 3U);
 }
 
 TEST(JobAlerts, OfAJobThatHasEndedOrWasReplacedAreOver) {
   Job job(2);
   job.look();
-  job.view().lost = {{"late", 2}};
+  job.rank(0).lost_records = 2;
   EXPECT_EQ(job.look(), Ids{"lost-1"});
   job.view().state = LiveState::ended;
   EXPECT_EQ(job.look(), Ids{});

@@ -107,6 +107,7 @@ struct LiveRank {
   std::optional<double> late_score;
   std::int64_t late_members = 0;  // of the communicator by which it was judged
   std::int64_t lost = 0;          // of its calls, those that are not known
+  std::int64_t lost_records = 0;  // of them, those that were lost while the rank ran
   std::string error;              // why nothing more is read of it; empty: all is well
   bool is_silent = false;         // its node says nothing now
 };

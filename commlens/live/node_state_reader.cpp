@@ -11,6 +11,7 @@
 #include "commlens/live/node_names.hpp"
 #include "commlens/live/node_state.hpp"
 #include "commlens/trace/json_fields.hpp"
+#include "commlens/trace/rank_tables.hpp"
 #include "commlens/trace/trace.hpp"
 
 namespace commlens {
@@ -23,6 +24,7 @@ constexpr JsonFields::Range k_any = {INT64_MIN, INT64_MAX};
 constexpr JsonFields::Range k_count = {0, INT64_MAX};
 constexpr JsonFields::Range k_age = {
     0, std::int64_t{1} << 56};  // two years in ns: ages are added and multiplied
+constexpr JsonFields::Range k_pause = {0, nanoseconds(k_longest_pause).count()};
 constexpr JsonFields::Range k_rank = {0,
                                       std::int64_t{1} << 17};  // a job of more is none that can be followed
 constexpr JsonFields::Range k_root = {-1, k_rank.second};
@@ -173,7 +175,7 @@ class NodeReader {
     view_.producer = fields_.text(root_, "", "producer");
     view_.description = fields_.text(root_, "", "description");
     view_.window = age(root_, "", "window_ns");
-    view_.hang.pause_left = nanoseconds(fields_.number(root_, "", "pause_left_ns", k_age, 0));
+    view_.hang.pause_left = nanoseconds(fields_.number(root_, "", "pause_left_ns", k_pause, 0));
     Object steps = part(root_, "", "steps");
     view_.steps = {.iteration = iteration_of(steps, "steps"),
                    .completed = fields_.number(steps, "steps", "completed", k_count),
@@ -315,10 +317,11 @@ class NodeReader {
     rank.iteration = iteration_of(object, where);
     rank.sums = sums_of(object, where, "sums");
     rank.recent = sums_of(object, where, "recent");
-    rank.in_calls = time(object, where, "in_calls_ns");
-    rank.between_calls = time(object, where, "between_calls_ns");
+    rank.in_calls = age(object, where, "in_calls_ns");
+    rank.between_calls = age(object, where, "between_calls_ns");
     rank.still_for = age(object, where, "still_ns");
     rank.lost = fields_.number(object, where, "lost_calls", k_count);
+    rank.lost_records = fields_.number(object, where, "lost_records", k_count, 0);
     rank.error = fields_.text(object, where, "error");
     if (Object share = part(object, where, "late_share"); share.is_number()) {
       rank.late_score = std::clamp(share.get<double>(), 0.0, 1.0);

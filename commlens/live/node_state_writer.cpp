@@ -140,6 +140,7 @@ ordered_json rank_json(const LiveRank& rank, const RankProgress& progress) {
       {"late_share", rank.late_score ? ordered_json(*rank.late_score) : ordered_json(nullptr)},
       {"late_members", rank.late_members},
       {"lost_calls", rank.lost},
+      {"lost_records", rank.lost_records},
       {"error", rank.error},
       {"open_for_ns", rank.call ? ordered_json(rank.call->open_for.count()) : ordered_json(nullptr)}};
   object["calls"] = progress_json(progress);

@@ -327,8 +327,9 @@ void NodesFollower::State::build_job(const Nodes& all, const PollTime& time) {
   view.state = state_of_job(all, hang, time.steady, !errors.empty());
   hang.pause_left = {};
   for (const FollowedNode* const node : all) {
-    const nanoseconds since = time.steady - node->came;
-    hang.pause_left = std::max(hang.pause_left, node->state.view.hang.pause_left - since);
+    const nanoseconds left = node->state.view.hang.pause_left - (time.steady - node->came);
+    const bool tells = !node->is_silent(time.steady) && !is_at_end(node->state.view.state);
+    hang.pause_left = tells ? std::max(hang.pause_left, left) : hang.pause_left;
   }
   watch.look(hang, moved, known_until(all, time.steady), view.state);
 }

@@ -22,6 +22,13 @@ std::optional<Times> known_times(const StreamRecord& record) {
   return is_timed ? std::optional(times_of(record)) : std::nullopt;
 }
 
+void add_lost(std::map<std::string, std::int64_t>& lost, std::string_view reason, std::int64_t calls) {
+  if (calls > 0) {
+    std::int64_t& count = lost[std::string(reason)];
+    count = saturating_sum(count, calls);
+  }
+}
+
 }  // namespace
 
 RankFollower::RankFollower(FollowedJob& job, std::size_t row, StreamEntry entry)
@@ -364,43 +371,53 @@ void RankFollower::lose(std::string_view reason, std::int64_t calls) {
   count = saturating_sum(count, calls);
 }
 
-std::map<std::string, std::int64_t> RankFollower::lost() const {
+/// All but what the rank says at its end.
+std::map<std::string, std::int64_t> RankFollower::lost_so_far() const {
   std::map<std::string, std::int64_t> lost(lost_.begin(), lost_.end());
-  const auto add = [&](std::string_view reason, std::int64_t calls) {
-    if (calls > 0) {
-      std::int64_t& count = lost[std::string(reason)];
-      count = saturating_sum(count, calls);
-    }
-  };
   if (!is_there_) {
     return lost;
   }
-  add(k_skipped_disk_full, static_cast<std::int64_t>(stream_.dropped_full()));
-  add(k_skipped_recorder_late, static_cast<std::int64_t>(stream_.dropped_late()));
-  add(k_skipped_header, stream_.has_lost_header() ? 1 : 0);
-  add(k_skipped_table_line, tables_.lost_lines());
+  add_lost(lost, k_skipped_disk_full, static_cast<std::int64_t>(stream_.dropped_full()));
+  add_lost(lost, k_skipped_recorder_late, static_cast<std::int64_t>(stream_.dropped_late()));
+  add_lost(lost, k_skipped_header, stream_.has_lost_header() ? 1 : 0);
+  add_lost(lost, k_skipped_table_line, tables_.lost_lines());
   if (is_final_) {
-    add(k_missing_at_end,
-        static_cast<std::int64_t>(std::min<std::uint64_t>(stream_.missing_at_end(), INT64_MAX)));
+    const std::uint64_t missing = std::min<std::uint64_t>(stream_.missing_at_end(), INT64_MAX);
+    add_lost(lost, k_missing_at_end, static_cast<std::int64_t>(missing));
   }
-  if (const std::optional<RankClosing>& closing = tables_.tables().closing) {
+  return lost;
+}
+
+std::map<std::string, std::int64_t> RankFollower::lost() const {
+  std::map<std::string, std::int64_t> lost = lost_so_far();
+  if (const std::optional<RankClosing>& closing = tables_.tables().closing; closing && is_there_) {
     for (const auto& [reason, calls] : closing->skipped) {
-      add(reason, calls);
+      add_lost(lost, reason, calls);
     }
   }
   return lost;
 }
 
+std::int64_t RankFollower::lost_records() const {
+  std::int64_t all = 0;
+  for (const auto& [reason, calls] : lost_so_far()) {
+    all = saturating_sum(all, calls);
+  }
+  return all;
+}
+
 std::chrono::nanoseconds RankFollower::pause_left(const PollTime& time) {
   using Time = std::chrono::nanoseconds;
   const RankTables& tables = tables_.tables();
-  if (tables.pause != pause_) {
+  if (is_there_ && tables.pause != pause_) {
     pause_ = tables.pause;
     const bool is_clock_here = !tables.clock.boot.empty() && tables.clock.boot == boot_id();
     const Time now_there(time.unix_ns - tables.clock.wall_offset.count());
-    const Time age = is_clock_here ? std::max<Time>(now_there - pause_->at, Time{}) : Time{};
+    const Time age =
+        is_clock_here || !has_looked_for_pause_ ? std::max<Time>(now_there - pause_->at, Time{}) : Time{};
     pause_ends_ = time.steady + pause_->length - std::min<Time>(age, pause_->length);
   }
+  has_looked_for_pause_ = has_looked_for_pause_ || is_there_;
   return std::max<Time>(pause_ends_ - time.steady, Time{});
 }
 

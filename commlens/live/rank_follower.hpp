@@ -65,6 +65,8 @@ class RankFollower {
   bool is_done() const { return is_there_ && is_final_ && unread() == 0; }
   /// Calls that are not known, by reason (Provenance).
   std::map<std::string, std::int64_t> lost() const;
+  /// Those that were lost while the rank ran: what it says at its end that it does not record is no loss.
+  std::int64_t lost_records() const;
   std::int64_t unfollowed() const { return unfollowed_; }
 
   const LiveNumbers& numbers() const { return numbers_; }
@@ -74,8 +76,8 @@ class RankFollower {
   /// When it was last seen to have entered or left a call.
   std::chrono::nanoseconds moved() const { return moved_; }
 
-  /// What is left of a pause that the rank has announced, by the stopwatch here since it was seen; an older
-  /// one of this machine by the rank's clock.
+  /// What is left of a pause that the rank has announced, by the stopwatch here since it was seen; of one
+  /// that was there at the first look, and of this machine, by the rank's clock.
   std::chrono::nanoseconds pause_left(const PollTime& time);
 
   /// Its iterations, by the marks of the program.
@@ -114,6 +116,7 @@ class RankFollower {
   void note_iteration(const StreamRecord& record);
   void lose(std::string_view reason, std::int64_t calls = 1);
   bool catch_up(std::chrono::nanoseconds now);
+  std::map<std::string, std::int64_t> lost_so_far() const;
   void renumber(const RingRemains& remains, std::chrono::nanoseconds now);
   void end_unseen(const RingRemains& remains);
   bool is_comparable(const StreamRecord& record);
@@ -143,6 +146,7 @@ class RankFollower {
   std::chrono::nanoseconds moved_{};
   std::optional<RankPause> pause_;
   std::chrono::nanoseconds pause_ends_{};
+  bool has_looked_for_pause_ = false;
   std::optional<std::chrono::nanoseconds> waits_since_;
   std::uint64_t waits_until_ = 0;  // records that were written then
   Iteration iteration_ = k_unknown_iteration;

@@ -70,6 +70,7 @@ void fill_ranks(JobView& view, const FollowedJob& job,
       rank.late_members = late->members;
     }
     rank.lost = progress.state.lost;
+    rank.lost_records = follower.lost_records();
     rank.state = rank.error.empty() && !follower.is_there()
                      ? LiveRankState::absent
                      : state_of(rank, view.hang, row, stuck.contains(row));

@@ -1,5 +1,6 @@
 #include "commlens/trace/rank_tables_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 #include <fcntl.h>
@@ -181,28 +182,33 @@ void RankTablesFile::add_clock_point(const ClockPoint& point) {
   append(line + "\n");
 }
 
-void RankTablesFile::announce_end(std::chrono::nanoseconds now) {
+void RankTablesFile::announce_end(std::int64_t now_ns) {
   std::string line;
   {
     JsonObject object(line);
     JsonObject written(object.opened("ending"));
-    written.number("at_ns", now.count());
+    written.number("at_ns", now_ns);
   }
   append(line + "\n");
 }
 
-void RankTablesFile::announce_pause(const RankPause& pause) {
-  if (pauses_++ >= k_most_pauses) {
+void RankTablesFile::announce_pause(std::int64_t now_ns, double for_s) {
+  const double longest = std::chrono::duration<double>(k_longest_pause).count();
+  const double length = for_s > 0 ? std::min(for_s, longest) : 0;  // no number is not above 0
+  const bool begins = length > 0;
+  if (begins ? pauses_ >= k_most_pauses : !is_paused_) {
     return;
   }
   std::string line;
   {
     JsonObject object(line);
     JsonObject written(object.opened("pause"));
-    written.number("at_ns", pause.at.count());
-    written.number("for_ns", pause.length.count());
+    written.number("at_ns", now_ns);
+    written.number("for_ns", static_cast<std::int64_t>(length * 1e9));
   }
   append(line + "\n");
+  pauses_ += begins ? 1 : 0;
+  is_paused_ = begins;
 }
 
 std::optional<std::uint32_t> RankTablesFile::op(const CommOp& op) {

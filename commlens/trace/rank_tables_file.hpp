@@ -37,9 +37,10 @@ class RankTablesFile {
   bool is_broken() const { return is_broken_; }
 
   void add_clock_point(const ClockPoint& point);
-  void announce_end(std::chrono::nanoseconds now);
-  /// Nothing beyond k_most_pauses.
-  void announce_pause(const RankPause& pause);
+  void announce_end(std::int64_t now_ns);
+  /// The rank may make no calls for so many seconds from now on, k_longest_pause at most. 0 or less, or no
+  /// number: it is through. After k_most_pauses none begins.
+  void announce_pause(std::int64_t now_ns, double for_s);
   static constexpr std::int64_t k_most_pauses = std::int64_t{1} << 16;
 
   /// Writes the last line and closes the file.
@@ -52,6 +53,7 @@ class RankTablesFile {
   int file_ = -1;
   std::int64_t size_ = 0;
   std::int64_t pauses_ = 0;
+  bool is_paused_ = false;
   bool is_broken_ = false;
   std::map<std::pair<Axis, std::vector<Rank>>, std::map<CommunicatorId, GroupId>> groups_;
   std::uint32_t group_count_ = 0;

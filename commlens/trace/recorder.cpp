@@ -353,17 +353,9 @@ void Recorder::skip(const std::string& reason, std::int64_t calls) { state_->ski
 
 void Recorder::add_clock_point(const ClockPoint& point) { state_->tables.add_clock_point(point); }
 
-void Recorder::announce_end() {
-  state_->tables.announce_end(std::chrono::nanoseconds(state_->clock.now_ns()));
-}
+void Recorder::announce_end() { state_->tables.announce_end(state_->clock.now_ns()); }
 
-void Recorder::announce_pause(double seconds) {
-  using Time = std::chrono::nanoseconds;
-  const double longest = std::chrono::duration<double>(k_longest_pause).count();
-  const double length = seconds > 0 ? std::min(seconds, longest) : 0;  // no number is not above 0
-  state_->tables.announce_pause(
-      {.at = Time(state_->clock.now_ns()), .length = Time(static_cast<std::int64_t>(length * 1e9))});
-}
+void Recorder::announce_pause(double for_s) { state_->tables.announce_pause(state_->clock.now_ns(), for_s); }
 
 void Recorder::add_cost(std::chrono::nanoseconds per_call) noexcept { state_->cost += per_call; }
 

@@ -147,7 +147,7 @@ class Recorder {
   void announce_end();
   /// The rank may make no calls for so long, up to k_longest_pause (a checkpoint): no hang. 0 or less, or no
   /// number: it is through.
-  void announce_pause(double seconds);
+  void announce_pause(double for_s);
   /// What a caller does for each call around begin and finish, to be added to the recorder's own cost; less
   /// that when the caller has measured both.
   void add_cost(std::chrono::nanoseconds per_call) noexcept;

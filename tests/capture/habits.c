@@ -1,5 +1,5 @@
 // Ranks with bad habits, by the first argument.
-// cold: 40 iterations, each on a communicator of its own before whose first call rank 0 rests 60 ms, as long
+// cold: 12 iterations, each on a communicator of its own before whose first call rank 0 rests 600 ms, as long
 // as connections may take to be made; 20 more calls on it are quick. flood: 60 times 20,000 calls of each
 // rank on itself, with 50 ms between them. pause: rank 1 says that it may pause for 20 s, and does for 9; the
 // other one waits for it. slow SECONDS: four ranks meet in pairs {0,1} and {2,3} and all together; rank 2
@@ -22,11 +22,11 @@ static void rest(long milliseconds) {
 static void meet(MPI_Comm comm) { MPI_Allreduce(MPI_IN_PLACE, values, 8, MPI_DOUBLE, MPI_SUM, comm); }
 
 static void cold(int rank) {
-  for (int iteration = 0; iteration < 40; ++iteration) {
+  for (int iteration = 0; iteration < 12; ++iteration) {
     commlens_iteration(iteration);
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    rest(rank == 0 ? 60 : 0);
+    rest(rank == 0 ? 600 : 0);
     for (int meeting = 0; meeting < 21; ++meeting) {
       meet(comm);
     }
