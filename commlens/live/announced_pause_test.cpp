@@ -20,14 +20,14 @@ TEST_F(PausedJob, WaitsForTheEndOfAPauseThatWasAnnounced) {
   EXPECT_TRUE(poll(follower, 10).alerts.empty());
   EXPECT_EQ(follower.view().hang.pause_left, seconds(60));
   EXPECT_TRUE(poll(follower, 69).alerts.empty());
-  EXPECT_TRUE(poll(follower, 88).alerts.empty());  // 20 s after the last look in the pause are not over
-  EXPECT_EQ(poll(follower, 89).alerts.size(), 1U);
+  EXPECT_TRUE(poll(follower, 89).alerts.empty());  // 20 s after 70 are not over
+  EXPECT_EQ(poll(follower, 90).alerts.size(), 1U);
   job.rank(1).announce_pause(5);
-  EXPECT_TRUE(poll(follower, 90).alerts.empty());
+  EXPECT_TRUE(poll(follower, 91).alerts.empty());
   job.rank(1).announce_pause(-1);  // it is over
-  EXPECT_TRUE(poll(follower, 109).alerts.empty());
-  EXPECT_EQ(poll(follower, 110).alerts.size(), 1U);
-  EXPECT_EQ(follower.view().hang.still_for, seconds(110));
+  EXPECT_TRUE(poll(follower, 111).alerts.empty());
+  EXPECT_EQ(poll(follower, 112).alerts.size(), 1U);
+  EXPECT_EQ(follower.view().hang.still_for, seconds(102));  // rank 1 came at 10
 }
 
 TEST_F(PausedJob, IsSureOfAMismatchInAPause) {

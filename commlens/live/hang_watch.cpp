@@ -73,10 +73,13 @@ void HangWatch::look(LiveHang& hang, const std::vector<std::chrono::nanoseconds>
     longest_pause_ = std::max(longest_pause_, unannounced_);
   }
   still_for_ = hang.still_for;
-  if (hang.pause_left.count() > 0 && !options_.ignores_pauses) {
-    paused_ = now;
+  const bool is_announced = hang.pause_left.count() > 0 && !options_.ignores_pauses;
+  if (is_announced || paused_until_ > now) {  // a pause may end before it was to
+    paused_until_ = is_announced ? now + hang.pause_left : now;
   }
-  unannounced_ = since ? now - std::max(*since, paused_.value_or(*since)) : std::chrono::nanoseconds{};
+  const std::chrono::nanoseconds began = since.value_or(now);
+  const std::chrono::nanoseconds counted = now - std::max(began, paused_until_.value_or(began));
+  unannounced_ = std::max(counted, std::chrono::nanoseconds{});
   hang.limit = is_beyond_doubt(hang) ? limit() / FollowOptions::k_sooner : limit();
   const bool is_long = (is_beyond_doubt(hang) ? hang.still_for : unannounced_) >= hang.limit;
   const bool is_elsewhere_alone = hang.is_part && is_elsewhere(hang);
@@ -87,7 +90,7 @@ void HangWatch::forget() {
   longest_pause_ = {};
   still_for_ = {};
   unannounced_ = {};
-  paused_.reset();
+  paused_until_.reset();
   current_.reset();
   latest_.reset();
 }

@@ -31,10 +31,10 @@ class HangWatch {
   std::chrono::nanoseconds limit() const;
 
   FollowOptions options_;
-  std::chrono::nanoseconds longest_pause_{};        // that ended by itself
-  std::chrono::nanoseconds still_for_{};            // at the last look
-  std::chrono::nanoseconds unannounced_{};          // … of it, since the end of a pause that was announced
-  std::optional<std::chrono::nanoseconds> paused_;  // the last look in such a pause
+  std::chrono::nanoseconds longest_pause_{};  // that ended by itself
+  std::chrono::nanoseconds still_for_{};      // at the last look
+  std::chrono::nanoseconds unannounced_{};    // … of it, since the end of a pause that was announced
+  std::optional<std::chrono::nanoseconds> paused_until_;
   std::int64_t fired_ = 0;
   std::optional<LiveAlert> current_;
   std::optional<LiveAlert> latest_;  // that is over

@@ -325,13 +325,14 @@ void NodesFollower::State::build_job(const Nodes& all, const PollTime& time) {
   }
   mark_halted(hang.job, hang.processes);
   view.state = state_of_job(all, hang, time.steady, !errors.empty());
+  const nanoseconds known = known_until(all, time.steady);
   hang.pause_left = {};
   for (const FollowedNode* const node : all) {
-    const nanoseconds left = node->state.view.hang.pause_left - (time.steady - node->came);
+    const nanoseconds left = node->state.view.hang.pause_left - (known - node->came);
     const bool tells = !node->is_silent(time.steady) && !is_at_end(node->state.view.state);
     hang.pause_left = tells ? std::max(hang.pause_left, left) : hang.pause_left;
   }
-  watch.look(hang, moved, known_until(all, time.steady), view.state);
+  watch.look(hang, moved, known, view.state);
 }
 
 void NodesFollower::State::fill_ranks(const PollTime& time) {
