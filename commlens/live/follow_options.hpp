@@ -19,6 +19,8 @@ struct FollowOptions {
   bool is_single = false;
   /// The folder has the ranks of one node of several: others follow all of them together.
   bool is_part = false;
+  /// A pause that a rank has announced is looked at as any other time.
+  bool ignores_pauses = false;
   /// Keeps the calls of the latest iterations, for FolderFollower::iteration(), and their times.
   bool keeps_iterations = false;
   bool keeps_times = false;

@@ -330,6 +330,8 @@ void NodesFollower::State::build_job(const Nodes& all, const PollTime& time) {
     const nanoseconds since = time.steady - node->came;
     hang.pause_left = std::max(hang.pause_left, node->state.view.hang.pause_left - since);
   }
+  const auto is_part = [](const FollowedNode* node) { return node->state.view.hang.is_part; };
+  hang.is_part = std::all_of(all.begin(), all.end(), is_part) && lacks_members(hang.job);
   watch.look(hang, moved, known_until(all, time.steady), view.state);
 }
 
