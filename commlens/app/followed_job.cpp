@@ -31,15 +31,22 @@ std::string needs_folder(const WatchRequest& request) {
 }
 
 /// What is wrong with a path that is not there and that looks as if an address of a serve was meant: without
-/// the colon of http://, or HOST:PORT alone. Empty: nothing.
+/// the colon of http://, or HOST:PORT alone. Empty: nothing; "run:1" may be a folder that appears later.
 std::string flawed_address(const std::string& place) {
   static const std::regex scheme("https?//.*", std::regex::icase);
-  static const std::regex host_and_port("([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:]+\\]):[0-9]{1,5}(/.*)?");
+  static const std::regex host_and_port(
+      "([A-Za-z0-9_-]*\\.[A-Za-z0-9._-]+|localhost|\\[[0-9A-Fa-f:]+\\]):([1-9][0-9]{3,4})(/.*)?",
+      std::regex::icase);
+  constexpr int first_port = 1024;  // those below are for services of the machine
+  constexpr int last_port = 65535;
   std::error_code unknown;
   if (place.size() >= k_longest_address || std::filesystem::exists(place, unknown)) {
     return "";
   }
-  if (std::regex_match(place, host_and_port)) {
+  std::smatch parts;
+  const bool is_form = std::regex_match(place, parts, host_and_port);
+  const int port = is_form ? std::stoi(parts[2]) : 0;
+  if (port >= first_port && port <= last_port) {
     return fmt::format("{}: no directory, and no address of a serve; write http://{}{}", place, place,
                        place.find('/') == std::string::npos ? "/" : "");
   }
@@ -68,6 +75,7 @@ FollowOptions options_of(const WatchRequest& request) {
   options.hang_after = request.hang_after;
   options.is_single = request.is_single;
   options.is_part = !request.publish.empty();
+  options.ignores_pauses = request.ignores_pauses;
   options.keeps_iterations = request.expected.has_value() || !request.baseline.empty();
   options.keeps_times = !request.baseline.empty();
   if (request.is_single && !request.hang_after) {

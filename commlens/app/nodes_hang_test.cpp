@@ -17,6 +17,10 @@ class NodesHang : public testing::Test {
     job_.call(0);
     job_.call(1);
     job_.enter(0);
+    publish();
+  }
+  /// The state of the node as it is now.
+  void publish() const {
     WatchRequest node;
     node.directory = (scratch_ / "t").string();
     node.publish = (scratch_ / "states").string();
@@ -53,6 +57,16 @@ TEST_F(NodesHang, SaysThatRanksWaitForLessThanThat) {
   EXPECT_EQ(found->waits_below, std::chrono::hours(1));
   const std::string text = rendered(*found, Format::table);
   EXPECT_TRUE(text.starts_with("nothing is stuck: ranks wait for others, for less than ")) << text;
+}
+
+// It is asked now: that a rank has announced a pause makes no wait shorter.
+TEST_F(NodesHang, TakesNoNoticeOfAnAnnouncedPause) {
+  job_.rank(1).announce_pause(3600);
+  publish();
+  const Result<HangResult> found = hang_of_nodes(states(), {});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->finding.verdict, HangVerdict::missing);
+  EXPECT_FALSE(found->waits_below);
 }
 
 // Its name may be anything.

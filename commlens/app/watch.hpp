@@ -47,9 +47,10 @@ struct WatchRequest {
   std::string publish;  // the folder for the state of this node; empty: none
   std::chrono::milliseconds interval{1000};
   std::optional<std::chrono::milliseconds> hang_after;  // as FollowOptions; of `is_single` 1 s
-  bool is_single = false;  // one state; a job that seems stuck is looked at twice, as `hang` does
-  bool until_end = false;  // stop when the job has ended
-  std::string on_alert;    // a shell's command; empty: none
+  bool is_single = false;       // one state; a job that seems stuck is looked at twice, as `hang` does
+  bool ignores_pauses = false;  // that ranks have announced
+  bool until_end = false;       // stop when the job has ended
+  std::string on_alert;         // a shell's command; empty: none
   std::optional<ExpectedJob> expected;  // compared with it
   std::string baseline;                 // an earlier recording, whose times are compared; empty: none
   /// Asked several times a second; true: stop.

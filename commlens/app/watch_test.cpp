@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "commlens/app/followed_job.hpp"
 #include "commlens/live/node_state.hpp"
 #include "commlens/live/spool.hpp"
 #include "commlens/trace/test_support.hpp"
@@ -52,6 +53,26 @@ TEST(WatchEvents, TellEachAlertOfEachNodeOnce) {
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_TRUE(result->has_alert);
   EXPECT_EQ(told, (std::vector<std::string>{"a/volume-1", "b/volume-1", "b/volume-2"}));
+}
+
+// Folders are named like this, too, and may appear later.
+TEST(FollowedAt, TakesANameWithAColonForAFolder) {
+  for (const char* const place :
+       {"run:1", "n17:9464", "run.2:7", "localhost:80", "run.2:99999", "run.2:00001024", "a/b.c:9464"}) {
+    const Result<WatchRequest> request =
+        followed_at({.place = place, .agents_file = {}, .token_file = {}, .publish = {}});
+    ASSERT_TRUE(request) << request.error().message;
+    EXPECT_EQ(request->directory, place);
+    EXPECT_TRUE(request->agents.empty());
+    EXPECT_FALSE(is_of_nodes(place)) << place;
+  }
+}
+
+TEST(FollowedAt, RefusesAnAddressWithoutItsScheme) {
+  for (const char* const place :
+       {"localhost:9464", "LOCALHOST:1024/", "n17.example.org:65535", "10.0.0.1:9464", "[::1]:9464"}) {
+    EXPECT_FALSE(followed_at({.place = place, .agents_file = {}, .token_file = {}, .publish = {}})) << place;
+  }
 }
 
 }  // namespace

@@ -268,57 +268,6 @@ TEST_F(Follower, WaitsLongerWhereTheJobHasPausedBefore) {
   EXPECT_EQ(poll(follower, 70).alerts.size(), 1U);
 }
 
-/// Ranks 0 and 1 of four have files here.
-class PartOfAJob : public test_support::FollowerTest {
- protected:
-  /// The alerts of one who follows these ranks for a minute.
-  std::vector<LiveAlert> alerts(bool is_part) {
-    FolderFollower follower(path_, {.hang_after = std::chrono::seconds(20), .is_part = is_part});
-    poll(follower, 0);
-    view_ = poll(follower, 60);
-    return view_.alerts;
-  }
-  test_support::FollowedRanks job_{path_, 4};
-  JobView view_;
-};
-
-TEST_F(PartOfAJob, FiresNothingForRanksOfOtherNodes) {
-  job_.enter(0);
-  job_.enter(1);
-  EXPECT_TRUE(alerts(true).empty());
-  EXPECT_EQ(view_.ranks[0].state, LiveRankState::in_call);
-  EXPECT_EQ(view_.hang.finding.verdict, HangVerdict::missing);
-  ASSERT_EQ(alerts(false).size(), 1U);  // of all ranks: 2 and 3 never began
-  EXPECT_EQ(view_.alerts[0].culprits, (std::vector{Rank{2}, Rank{3}}));
-  EXPECT_EQ(view_.ranks[0].state, LiveRankState::stuck);
-  std::filesystem::remove(path_ / "manifest.json");
-  EXPECT_TRUE(alerts(false).empty());
-}
-
-TEST_F(PartOfAJob, FiresForARankOfItsOwn) {
-  job_.enter(0);
-  job_.rank(1);
-  ASSERT_EQ(alerts(true).size(), 1U);
-  EXPECT_EQ(view_.alerts[0].culprits, std::vector{Rank{1}});
-}
-
-// It is in no call, but may be in MPI_Wait, which is not recorded.
-TEST_F(PartOfAJob, FiresNothingForARankThatMayWaitForOthers) {
-  job_.enter(0);
-  Recorder& recorder = job_.rank(1);
-  const Recorder::Slot request =
-      recorder.begin({.kind = CommKind::recv,
-                      .dtype = DType::fp32,
-                      .group = recorder.group({Rank{3}, Rank{1}}, Axis::unknown, CommunicatorId{7}),
-                      .input = Elements{8},
-                      .output = Elements{8},
-                      .blocking = false,
-                      .tag = {}});
-  EXPECT_TRUE(alerts(true).empty());
-  recorder.finish(request);
-  EXPECT_EQ(alerts(true).size(), 1U);
-}
-
 TEST_F(Follower, MeasuresStepsByTheMarksOfTheProgram) {
   FollowedRanks job(path_, 1);
   Recorder& recorder = job.rank(0);

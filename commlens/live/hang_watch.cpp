@@ -36,23 +36,66 @@ bool is_beyond_doubt(const LiveHang& hang) {
          (!culprits.empty() && std::all_of(culprits.begin(), culprits.end(), is_gone));
 }
 
+/// Of one that has told its process something was known: its files are damaged now, or its node is silent.
+bool lacks_files(const RankProgress& rank) { return !rank.state.is_recorded && !rank.state.process; }
+
+/// Whether there is none here that has files of this number.
+bool is_unseen(const JobProgress& job, Rank number) {
+  const auto found =
+      std::lower_bound(job.ranks.begin(), job.ranks.end(), number,
+                       [](const RankProgress& rank, Rank wanted) { return rank.state.rank < wanted; });
+  return found == job.ranks.end() || found->state.rank != number || lacks_files(*found);
+}
+
+/// Whether ranks without files may have to take part in a call before it ends.
+bool is_with_others(const LiveHang& hang, const WaitPoint& point) {
+  const std::vector<Rank>& members = point.call.members;
+  return std::any_of(point.unknown.begin(), point.unknown.end(),
+                     [&](std::size_t row) { return lacks_files(hang.job.ranks[row]); }) ||
+         (point.call.part == CallPart::other &&
+          (members.empty() || std::any_of(members.begin(), members.end(),
+                                          [&](Rank member) { return is_unseen(hang.job, member); })));
+}
+
 /// Whether the ranks at fault may be on another node, so that nothing is known of them: one without files
-/// here is named, or one that may itself wait for such a one.
+/// here is named, or one that may itself wait for such a one; or nobody is, in calls that are not numbered.
 bool is_elsewhere(const LiveHang& hang) {
-  const auto lacks_files = [&](std::size_t row) { return !hang.job.ranks[row].state.is_recorded; };
-  const auto is_with_others = [&](std::size_t point) {
-    const std::vector<std::size_t>& unknown = hang.graph.points[point].unknown;
-    return std::any_of(unknown.begin(), unknown.end(), lacks_files);
+  const auto waits_for_others = [&](std::size_t row) {
+    const std::vector<std::size_t>& inside = hang.graph.ranks[row].inside;
+    return std::any_of(inside.begin(), inside.end(),
+                       [&](std::size_t point) { return is_with_others(hang, hang.graph.points[point]); });
   };
+  if (hang.finding.verdict == HangVerdict::unmatched) {
+    for (std::size_t row = 0; row < hang.graph.ranks.size(); ++row) {
+      if (waits_for_others(row)) {
+        return true;
+      }
+    }
+    return false;
+  }
   const std::vector<HangCulprit>& culprits = hang.finding.culprits;
   return hang.finding.verdict == HangVerdict::missing &&
          std::any_of(culprits.begin(), culprits.end(), [&](const HangCulprit& culprit) {
-           const std::vector<std::size_t>& inside = hang.graph.ranks[culprit.rank].inside;
-           return lacks_files(culprit.rank) || std::any_of(inside.begin(), inside.end(), is_with_others);
+           return lacks_files(hang.job.ranks[culprit.rank]) || waits_for_others(culprit.rank);
          });
 }
 
 }  // namespace
+
+bool lacks_members(const JobProgress& job) {
+  const std::vector<Rank>* looked_at = nullptr;  // ranks of one call say the same
+  const auto is_of_others = [&](const SeenCall& call) {
+    if (looked_at != nullptr && *looked_at == call.members) {
+      return false;
+    }
+    looked_at = &call.members;
+    return std::any_of(call.members.begin(), call.members.end(),
+                       [&](Rank member) { return is_unseen(job, member); });
+  };
+  return std::any_of(job.ranks.begin(), job.ranks.end(), [&](const RankProgress& rank) {
+    return lacks_files(rank) || std::any_of(rank.open.begin(), rank.open.end(), is_of_others);
+  });
+}
 
 std::chrono::nanoseconds HangWatch::limit() const {
   using Time = std::chrono::nanoseconds;

@@ -5,9 +5,13 @@
 #include <vector>
 
 #include "commlens/live/follow_options.hpp"
+#include "commlens/live/job_progress.hpp"
 #include "commlens/live/job_view.hpp"
 
 namespace commlens {
+
+/// Whether a communicator, or a call that a rank is inside of, has members that nobody has told anything of.
+bool lacks_members(const JobProgress& job);
 
 /// Decides by time whether a job hangs: when nothing of what waits, or is waited for, has moved for so long.
 class HangWatch {

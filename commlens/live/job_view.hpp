@@ -186,7 +186,8 @@ struct LiveHang {
   std::chrono::nanoseconds limit{};       // from which it counts as hung
   std::chrono::nanoseconds pause_left{};  // announced by a rank: until it is over the job is not hung
   bool is_confirmed = false;              // still_for has reached the limit
-  bool is_part = false;  // ranks of one node of several: a wait for ranks elsewhere is not confirmed
+  /// Ranks of some nodes of several, as far as is known: a wait for ranks elsewhere is not confirmed.
+  bool is_part = false;
 };
 
 /// How the iterations go, by the marks of the program; without marks, `iteration` is unknown.

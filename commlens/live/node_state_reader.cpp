@@ -176,6 +176,7 @@ class NodeReader {
     view_.description = fields_.text(root_, "", "description");
     view_.window = age(root_, "", "window_ns");
     view_.hang.pause_left = nanoseconds(fields_.number(root_, "", "pause_left_ns", k_pause, 0));
+    view_.hang.is_part = fields_.flag(root_, "", "partial", false);
     Object steps = part(root_, "", "steps");
     view_.steps = {.iteration = iteration_of(steps, "steps"),
                    .completed = fields_.number(steps, "steps", "completed", k_count),

@@ -209,6 +209,7 @@ ordered_json job_json(const NodeState& state) {
           {"description", view.description},
           {"window_ns", view.window.count()},
           {"pause_left_ns", view.hang.pause_left.count()},
+          {"partial", view.hang.is_part},
           {"steps",
            {{"iteration", view.steps.iteration},
             {"completed", view.steps.completed},
@@ -321,6 +322,7 @@ NodeState node_state_of(const JobView& view, std::string node, nanoseconds inter
   JobView& its = state.view;
   its.hang = {};
   its.hang.pause_left = view.hang.pause_left;
+  its.hang.is_part = view.hang.is_part;
   its.hang.job.channels = view.hang.job.channels;
   its.hang.job.differences = view.hang.job.differences;
   its.ranks.clear();

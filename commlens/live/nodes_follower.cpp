@@ -332,6 +332,8 @@ void NodesFollower::State::build_job(const Nodes& all, const PollTime& time) {
     const bool tells = !node->is_silent(time.steady) && !is_at_end(node->state.view.state);
     hang.pause_left = tells ? std::max(hang.pause_left, left) : hang.pause_left;
   }
+  // Of several, one that tells nothing may be at fault.
+  hang.is_part = all.size() == 1 && all.front()->state.view.hang.is_part && lacks_members(hang.job);
   watch.look(hang, moved, known, view.state);
 }
 

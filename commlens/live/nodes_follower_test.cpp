@@ -28,11 +28,12 @@ constexpr std::chrono::nanoseconds k_second = std::chrono::seconds(1);
 /// Four ranks on two machines, and one who follows both.
 class TwoNodes {
  public:
-  explicit TwoNodes(std::optional<std::chrono::nanoseconds> hang_after = std::chrono::seconds(30))
+  explicit TwoNodes(std::optional<std::chrono::nanoseconds> hang_after = std::chrono::seconds(30),
+                    bool are_parts = false)
       : a_(directory_.path() / "a", 4),
         b_(directory_.path() / "b", 4),
-        on_a_(directory_.path() / "a"),
-        on_b_(directory_.path() / "b"),
+        on_a_(directory_.path() / "a", {.is_part = are_parts}),
+        on_b_(directory_.path() / "b", {.is_part = are_parts}),
         news_(std::make_shared<PlantedSource::News>()),
         all_(std::make_unique<PlantedSource>(news_), "job", {.hang_after = hang_after}) {}
 
@@ -85,6 +86,65 @@ Ranks culprits(const JobView& view) {
     }
   }
   return ranks;
+}
+
+constexpr bool k_parts = true;
+
+TEST(NodesFollower, FiresNothingForRanksOfNodesThatItDoesNotFollow) {
+  TwoNodes job(std::chrono::seconds(30), k_parts);
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    job.call(rank);
+  }
+  for (const std::int64_t rank : {0, 1, 3}) {
+    job.enter(rank);
+  }
+  const auto look_at_first = [&](std::int64_t second) {
+    job.tell(0, second);
+    return culprits(job.look_again(second));
+  };
+  EXPECT_EQ(look_at_first(1), Ranks{});
+  EXPECT_EQ(look_at_first(60), Ranks{});
+  EXPECT_EQ(job.look_again(60).hang.finding.verdict, HangVerdict::missing);
+  EXPECT_TRUE(job.look_again(60).alerts.empty());
+  EXPECT_EQ(culprits(job.look(61)), Ranks{});  // from now on node b tells of its ranks
+  EXPECT_EQ(culprits(job.look(91)), Ranks{2});
+}
+
+TEST(NodesFollower, FiresForARankOfTheOnlyNodeThatItFollows) {
+  TwoNodes job(std::chrono::seconds(30), k_parts);
+  job.call(0);
+  job.call(1);
+  job.enter(0);
+  job.tell(0, 1);
+  static_cast<void>(job.look_again(1));
+  job.tell(0, 31);
+  EXPECT_EQ(culprits(job.look_again(31)), Ranks{1});
+}
+
+// A state without that is of a follower that has all ranks.
+TEST(NodesFollower, FiresForRanksWithoutFilesWhereANodeHasTheFolderOfAll) {
+  TwoNodes job;
+  job.enter(0);
+  job.enter(1);
+  job.tell(0, 1);
+  static_cast<void>(job.look_again(1));
+  job.tell(0, 31);
+  EXPECT_EQ(culprits(job.look_again(31)), (Ranks{2, 3}));
+}
+
+TEST(NodesFollower, NamesASilentNodeOfPartsWhereAllOthersWaitForIt) {
+  TwoNodes job(std::chrono::seconds(30), k_parts);
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    job.call(rank);
+  }
+  job.enter(0);
+  job.enter(1);
+  static_cast<void>(job.look(1));
+  for (std::int64_t second = 2; second <= 60; ++second) {
+    job.tell(0, second);
+    static_cast<void>(job.look_again(second));
+  }
+  EXPECT_EQ(culprits(job.look_again(60)), (Ranks{2, 3}));
 }
 
 TEST(NodesFollower, AddsWhatTheRanksOfAllNodesDid) {
@@ -326,6 +386,16 @@ TEST(NodesFollower, NamesOneOfAThousandRanks) {
   const LiveAlert& alert = all.view().alerts[0];
   EXPECT_EQ(alert.verdict, HangVerdict::missing);
   EXPECT_EQ(alert.waiting, 1023);
+}
+
+TEST(NodeState, SaysThatItIsAPart) {
+  TwoNodes job(std::nullopt, k_parts);
+  job.call(0);
+  nlohmann::json text = nlohmann::json::parse(node_state_text(job.state(0, 1)));
+  EXPECT_EQ(text["partial"], true);
+  EXPECT_TRUE(node_state_from(text.dump())->view.hang.is_part);
+  text.erase("partial");
+  EXPECT_FALSE(node_state_from(text.dump())->view.hang.is_part);
 }
 
 // Older recordings, and NCCL where its number is not known.
