@@ -30,6 +30,7 @@ class RankTime {
     std::int64_t at_ns = 0;
     std::int64_t between_ns = 0;
     std::int64_t in_calls_ns = 0;
+    std::int64_t all_ns() const { return between_ns + in_calls_ns; }
   };
   /// Returns the next compute intervals, ascending by start; empty at the end.
   using MoreCompute = std::function<std::vector<ComputeInterval>()>;
