@@ -132,7 +132,7 @@ void LateRanks::ended(One& one, std::uint32_t tag, std::int64_t iteration, const
           strand.parts.ended(label, counts, its.signature, totals)) {
     give(one, its.strand, *given);
   }
-  strand.called_ns = one.before_cuts.all_ns() + totals.all_ns();
+  strand.called_ns = one.time_at(totals);
 }
 
 void LateRanks::add(std::size_t rank, std::uint32_t route, const Times& times, Iteration iteration,

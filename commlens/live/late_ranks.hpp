@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/live/work_blocks.hpp"
 #include "commlens/summary/call_routes.hpp"
 #include "commlens/summary/rank_time.hpp"
@@ -113,7 +114,10 @@ class LateRanks {
     std::unordered_map<const Group*, std::size_t> rows;  // of its strands
     std::vector<std::size_t> active;                     // ascending: strands that may be judged
     std::vector<Route> routes;
-    std::int64_t now_ns() const { return before_cuts.all_ns() + time.totals().all_ns(); }
+    std::int64_t time_at(const RankTime::Totals& totals) const {
+      return saturating_sum(before_cuts.all_ns(), totals.all_ns());
+    }
+    std::int64_t now_ns() const { return time_at(time.totals()); }
   };
 
   Group& group_of(const CallRoute& call, std::size_t channel);
