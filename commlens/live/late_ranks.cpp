@@ -1,10 +1,11 @@
 #include "commlens/live/late_ranks.hpp"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/live/job_progress.hpp"
+#include "commlens/live/late_rule.hpp"
 #include "commlens/summary/overlap.hpp"
 
 namespace commlens {
@@ -67,11 +68,10 @@ std::uint32_t LateRanks::route_of(std::size_t rank, OpId op, std::size_t channel
   Route route;
   if (call.fate == CallFate::matched && !call.is_pair()) {
     Group& group = group_of(call, channel);
-    const auto known = std::find_if(one.strands.begin(), one.strands.end(),
-                                    [&](const Strand& strand) { return strand.group == &group; });
-    route.strand = static_cast<std::size_t>(known - one.strands.begin());
+    const auto [known, is_new] = one.rows.try_emplace(&group, one.strands.size());
+    route.strand = known->second;
     route.signature = work_signature(call.channel);
-    if (known == one.strands.end()) {
+    if (is_new) {
       one.strands.push_back({.group = &group, .member = call.position});
     }
   }
@@ -79,16 +79,43 @@ std::uint32_t LateRanks::route_of(std::size_t rank, OpId op, std::size_t channel
   return static_cast<std::uint32_t>(one.routes.size() - 1);
 }
 
-void LateRanks::give(Strand& strand, const CallParts::Given& given) {
+void LateRanks::Compared::add(std::size_t member, const CallParts::Given& given, std::int64_t end_ns) {
+  Came& its = came[member];
+  its.part_ns = end_ns;
+  its.since_ns = saturating_sum(its.since_ns, given.part.length_ns());
+  comparison.parts().push(member, given.label, given.part);
+  if (!comparison.parts().is_ready()) {
+    return;
+  }
+  const std::int64_t blocks = comparison.work().blocks;
+  comparison.compare();
+  if (comparison.work().blocks == blocks) {
+    return;
+  }
+  block_ns = its.since_ns;  // of the member that was waited for: others may be further
+  for (Came& each : came) {
+    each.block_ns = each.part_ns;
+    each.since_ns = 0;
+  }
+}
+
+void LateRanks::give(One& one, std::size_t row, const CallParts::Given& given) {
+  Strand& strand = one.strands[row];
+  if (!strand.is_active) {
+    strand.is_active = true;
+    one.active.insert(std::upper_bound(one.active.begin(), one.active.end(), row), row);
+  }
   if (!strand.group->compared) {
     strand.latest.add(given.label, given.part);
+    strand.given_ns = strand.called_ns;
     return;
   }
   strand.latest.clear();
-  BlockComparison& comparison = strand.group->compared->comparison;
-  comparison.parts().push(strand.member, given.label, given.part);
-  if (comparison.parts().is_ready()) {
-    comparison.compare();
+  Compared& compared = *strand.group->compared;
+  compared.add(strand.member, given, strand.called_ns);
+  if (!compared.is_moving) {
+    compared.is_moving = true;
+    moving_.push_back(&compared);
   }
 }
 
@@ -103,8 +130,9 @@ void LateRanks::ended(One& one, std::uint32_t tag, std::int64_t iteration, const
   const bool counts = LatestBlocks::is_marked(label) || !has_training_;
   if (const std::optional<CallParts::Given> given =
           strand.parts.ended(label, counts, its.signature, totals)) {
-    give(strand, *given);
+    give(one, its.strand, *given);
   }
+  strand.called_ns = one.time_at(totals);
 }
 
 void LateRanks::add(std::size_t rank, std::uint32_t route, const Times& times, Iteration iteration,
@@ -143,12 +171,33 @@ RankTime::Totals LateRanks::totals(std::size_t rank) const {
   return totals;
 }
 
-void LateRanks::mark() {
-  for (Group& group : groups_) {
-    if (!group.compared) {
-      continue;
+bool LateRanks::Strand::is_current(std::int64_t now_ns) const {
+  const std::int64_t last_ns =
+      group->compared ? group->compared->came[member].block_ns : given_ns - latest.open_ns();
+  return is_in_use(last_ns, length_ns(), now_ns);
+}
+
+/// Communicators that are made again and again would be kept for ever.
+void LateRanks::forget_unused(One& one) {
+  std::erase_if(one.active, [&](std::size_t row) {
+    Strand& strand = one.strands[row];
+    if (is_in_use(strand.called_ns, strand.length_ns(), one.now_ns())) {
+      return false;
     }
-    auto& [marks, comparison] = *group.compared;
+    strand.latest.clear();
+    strand.is_active = false;
+    return true;
+  });
+}
+
+void LateRanks::mark() {
+  for (One& one : ranks_) {
+    forget_unused(one);
+  }
+  for (Compared* const compared : std::exchange(moving_, {})) {
+    compared->is_moving = false;
+    std::deque<Mark>& marks = compared->marks;
+    BlockComparison& comparison = compared->comparison;
     if (comparison.waiting() > k_most_waiting) {
       comparison.parts().give_up();
     }
@@ -167,46 +216,46 @@ void LateRanks::mark() {
 }
 
 std::optional<LateRanks::Score> LateRanks::score(std::size_t rank) const {
-  std::optional<Score> score;
-  std::tuple<bool, std::size_t, double> best;
-  for (const Strand& strand : ranks_[rank].strands) {
-    if (!strand.group->compared) {
+  const One& one = ranks_[rank];
+  std::optional<LateBasis> best;
+  for (const std::size_t row : one.active) {
+    const Strand& strand = one.strands[row];
+    if (!strand.group->compared || !strand.is_current(one.now_ns())) {
       continue;
     }
-    const auto& [marks, comparison] = *strand.group->compared;
-    const Mark& before = marks.front();
-    const std::int64_t blocks = comparison.work().blocks - before.blocks;
+    const Compared& compared = *strand.group->compared;
+    const Mark& before = compared.marks.front();
+    const std::int64_t blocks = compared.comparison.work().blocks - before.blocks;
     if (blocks <= 0) {
       continue;
     }
-    const std::int64_t slow = comparison.members()[strand.member].slow - before.slow[strand.member];
-    const double share = static_cast<double>(slow) / static_cast<double>(blocks);
-    const std::tuple weight(blocks >= k_enough_blocks, comparison.members().size(), share);
-    if (!score || weight > best) {
-      best = weight;
-      score = Score{share, std::ssize(comparison.members())};
-    }
+    const std::vector<BlockComparison::Member>& members = compared.comparison.members();
+    const std::int64_t slow = members[strand.member].slow - before.slow[strand.member];
+    const LateBasis basis{.has_enough_blocks = blocks >= k_enough_blocks,
+                          .members = std::ssize(members),
+                          .share = static_cast<double>(slow) / static_cast<double>(blocks)};
+    best = best ? std::max(*best, basis) : basis;
   }
-  return score;
+  return best ? std::optional(Score{best->share, best->members}) : std::nullopt;
 }
 
 std::vector<SpanningWork> LateRanks::spanning() const {
   std::vector<SpanningWork> all;
   for (std::size_t row = 0; row < ranks_.size(); ++row) {
-    std::vector<const Strand*> told;
-    for (const Strand& strand : ranks_[row].strands) {
-      if (!strand.group->compared && strand.group->channel != k_no_channel && strand.latest.whole() > 0) {
-        told.push_back(&strand);
+    const One& one = ranks_[row];
+    std::vector<std::pair<LateBasis, const Strand*>> told;
+    for (const std::size_t active : one.active) {
+      const Strand& strand = one.strands[active];
+      if (!strand.group->compared && strand.group->channel != k_no_channel && strand.latest.whole() > 0 &&
+          strand.is_current(one.now_ns())) {
+        const bool has_enough = static_cast<std::int64_t>(strand.latest.whole()) >= k_enough_blocks;
+        told.emplace_back(LateBasis{has_enough, std::ssize(strand.group->work.members)}, &strand);
       }
     }
-    constexpr auto enough = static_cast<std::size_t>(k_enough_blocks);
-    const auto weight = [](const Strand* strand) {
-      return std::pair(strand->latest.whole() >= enough, strand->group->work.members.size());
-    };
     std::stable_sort(told.begin(), told.end(),
-                     [&](const Strand* a, const Strand* b) { return weight(a) > weight(b); });
-    told.resize(std::min(told.size(), k_most_spanning));
-    for (const Strand* const strand : told) {
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    told.resize(std::min(told.size(), SpanningWork::k_most_of_rank));
+    for (const auto& [basis, strand] : told) {
       SpanningWork& work = all.emplace_back(strand->latest.told());
       work.rank = numbers_[row];
       work.channel = strand->group->channel;

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "commlens/live/job_progress.hpp"
+#include "commlens/trace/json_fields.hpp"
 
 // Words of a node's state in its file.
 namespace commlens {
@@ -23,5 +26,12 @@ constexpr std::int64_t k_longest_time_of_node = 99'999;
 constexpr std::int64_t k_largest_unit_of_node = 100'000'000'000;
 
 std::string_view name_of(CallPart part);
+
+inline bool is_number_in(const nlohmann::json& value, JsonFields::Range range) {
+  const bool is_number =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{INT64_MAX});
+  return is_number && value.get<std::int64_t>() >= range.first && value.get<std::int64_t>() <= range.second;
+}
 
 }  // namespace commlens

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "commlens/live/node_names.hpp"
 #include "commlens/live/node_state.hpp"
+#include "commlens/live/spanning_reader.hpp"
 #include "commlens/trace/json_fields.hpp"
 #include "commlens/trace/rank_tables.hpp"
 #include "commlens/trace/trace.hpp"
@@ -44,13 +44,6 @@ std::optional<Enum> named(std::string_view name, int end) {
   return std::nullopt;
 }
 
-bool is_in(const json& value, JsonFields::Range range) {
-  const bool is_number =
-      value.is_number_integer() &&
-      (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{INT64_MAX});
-  return is_number && value.get<std::int64_t>() >= range.first && value.get<std::int64_t>() <= range.second;
-}
-
 /// Reads one state.
 class NodeReader {
  public:
@@ -70,8 +63,9 @@ class NodeReader {
     }
     std::sort(ranks_.begin(), ranks_.end());
     if (fields_.find(root_, "", "spanning", true) != nullptr) {
-      for (const json& work : fields_.array(root_, "", "spanning")) {
-        read_spanning(work);
+      SpanningReader spanning(fields_, view_.hang.job.channels, ranks_);
+      for (const json& row : fields_.array(root_, "", "spanning")) {
+        spanning.read(row, view_.spanning);
       }
     }
     for (const json& op : fields_.array(root_, "", "ops")) {
@@ -110,7 +104,8 @@ class NodeReader {
   }
   /// A row of two numbers.
   std::pair<std::int64_t, std::int64_t> two(Object row, const std::string& where, JsonFields::Range second) {
-    if (!row.is_array() || row.size() != 2 || !is_in(row[0], k_rank) || !is_in(row[1], second)) {
+    if (!row.is_array() || row.size() != 2 || !is_number_in(row[0], k_rank) ||
+        !is_number_in(row[1], second)) {
       fields_.fail(where, "must be pairs of numbers in their range");
       return {0, second.first};
     }
@@ -122,7 +117,7 @@ class NodeReader {
     for (const json& run : fields_.array(object, where, key)) {
       const bool is_run =
           run.is_array() && run.size() == 3 &&
-          std::all_of(run.begin(), run.end(), [](const json& each) { return is_in(each, k_rank); });
+          std::all_of(run.begin(), run.end(), [](const json& each) { return is_number_in(each, k_rank); });
       const std::int64_t first = is_run ? run[0].get<std::int64_t>() : 0;
       const std::int64_t count = is_run ? run[1].get<std::int64_t>() : 0;
       const std::int64_t step = is_run ? run[2].get<std::int64_t>() : 0;
@@ -336,80 +331,6 @@ class NodeReader {
     }
     view_.hang.job.ranks.push_back(progress_of(calls, rank));
     view_.hang.processes.push_back(rank.process_state);
-  }
-
-  /// Numbers that are all in a range, so many or up to the number of blocks that are told.
-  std::vector<std::int64_t> numbers_of(Object row, JsonFields::Range each, std::optional<std::size_t> size) {
-    std::vector<std::int64_t> numbers;
-    const bool is_good =
-        row.is_array() && row.size() <= 2 * LatestBlocks::k_told + 2 &&
-        row.size() == size.value_or(row.size()) &&
-        std::all_of(row.begin(), row.end(), [&](const json& value) { return is_in(value, each); });
-    if (!is_good) {
-      fields_.fail("spanning", "has blocks that cannot be");
-      return std::vector<std::int64_t>(size.value_or(0));
-    }
-    for (const json& value : row) {
-      numbers.push_back(value.get<std::int64_t>());
-    }
-    return numbers;
-  }
-
-  /// Of several ranks whose calls are alike.
-  void read_spanning(Object object) {
-    const std::string where = "spanning";
-    SpanningWork work{.rank = {},
-                      .channel = channel_row(object, where),
-                      .is_marked = fields_.flag(object, where, "marked", false),
-                      .blocks = {}};
-    const std::vector<std::int64_t> bounds =
-        numbers_of(fields_.array(object, where, "bounds"), k_elements, std::nullopt);
-    const bool ascend =
-        std::adjacent_find(bounds.begin(), bounds.end(), std::greater_equal<>()) == bounds.end();
-    if (fields_.error || bounds.size() < 2 || bounds.size() > LatestBlocks::k_told + 1 || bounds[0] < 0 ||
-        !ascend) {
-      fields_.fail(where, "has blocks that cannot be");
-      return;
-    }
-    const CallChannel& channel = view_.hang.job.channels[work.channel];
-    if (channel.is_pair || channel.is_window) {
-      fields_.fail(where, "is of a channel without collectives");
-      return;
-    }
-    const std::size_t blocks = bounds.size() - 1;
-    const std::vector<std::int64_t> calls =
-        numbers_of(fields_.array(object, where, "calls"), {1, std::int64_t{1} << 48}, blocks);
-    const std::vector<std::int64_t> signatures =
-        numbers_of(fields_.array(object, where, "signatures"), {0, SpanningWork::k_signature}, blocks);
-    work.begin = bounds[0];
-    for (std::size_t block = 0; block < blocks; ++block) {
-      work.blocks.push_back(
-          {.end = bounds[block + 1],
-           .work = {.calls = calls[block], .signature = static_cast<std::uint64_t>(signatures[block])}});
-    }
-    for (const json& row : fields_.array(object, where, "times")) {
-      read_times(row, work);
-    }
-  }
-
-  void read_times(Object row, SpanningWork& work) {
-    const std::size_t blocks = work.blocks.size();
-    const std::vector<std::int64_t> numbers = numbers_of(row, {0, k_largest_unit_of_node}, 2 + 2 * blocks);
-    work.rank = Rank{numbers[0]};
-    if (!std::binary_search(ranks_.begin(), ranks_.end(), work.rank)) {
-      fields_.fail("spanning", "has a rank that there is not");
-      return;
-    }
-    const auto is_long = [](std::int64_t time) { return time > k_longest_time_of_node; };
-    if (numbers[1] < 1 || std::any_of(numbers.begin() + 2, numbers.end(), is_long)) {
-      fields_.fail("spanning", "has blocks that cannot be");
-      return;
-    }
-    for (std::size_t block = 0; block < blocks; ++block) {
-      work.blocks[block].work.between_ns = numbers[2 + block] * numbers[1];
-      work.blocks[block].work.in_calls_ns = numbers[2 + blocks + block] * numbers[1];
-    }
-    view_.spanning.push_back(work);
   }
 
   LiveOp op_of(Object object) {

@@ -2,19 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
-#include <tuple>
 #include <utility>
 
-#include "commlens/base/sums.hpp"
-#include "commlens/live/late_ranks.hpp"
+#include "commlens/live/late_rule.hpp"
 
 namespace commlens {
 namespace {
 
 using Works = std::vector<const SpanningWork*>;
-
-/// Whether there are enough blocks, how many members, and in which share of the blocks the rank was slow.
-using Judgement = std::tuple<bool, std::int64_t, double>;
 
 /// One of each member that tells, ascending; of those that count iterations and those that do not, the more.
 Works members_of(Works works, std::vector<Rank> members) {
@@ -54,31 +49,45 @@ std::vector<std::int64_t> common_bounds(const Works& works) {
 
 /// The work of one member up to a bound, from the block `next` on.
 BlockComparison::Part work_until(const SpanningWork& work, std::int64_t bound, std::size_t& next) {
-  BlockComparison::Part sum;
+  WorkBlock sum;
   for (; next < work.blocks.size() && work.blocks[next].end <= bound; ++next) {
-    const BlockComparison::Part& part = work.blocks[next].work;
-    sum.calls = saturating_sum(sum.calls, part.calls);
-    sum.signature = (sum.signature + part.signature) & SpanningWork::k_signature;
-    sum.between_ns = saturating_sum(sum.between_ns, part.between_ns);
-    sum.in_calls_ns = saturating_sum(sum.in_calls_ns, part.in_calls_ns);
+    sum.add(work.blocks[next].work);
   }
-  return sum;
+  return sum.work;
 }
 
-BlockComparison compared(const Works& works) {
+/// Of the member that has the most, its blocks between two bounds.
+std::int64_t most_blocks(const Works& works, std::int64_t begin, std::int64_t end) {
+  std::int64_t most = 0;
+  for (const SpanningWork* const work : works) {
+    most = std::max<std::int64_t>(
+        most, std::count_if(work->blocks.begin(), work->blocks.end(),
+                            [&](const WorkBlock& block) { return block.end > begin && block.end <= end; }));
+  }
+  return most;
+}
+
+/// Where the blocks of a member are twice as large as those of others, half as many are common.
+bool has_enough_blocks(const Works& works, const std::vector<std::int64_t>& bounds, std::int64_t blocks) {
+  if (2 * blocks < k_enough_blocks || bounds.empty()) {
+    return false;
+  }
+  const std::int64_t most = most_blocks(works, bounds.front(), bounds.back());
+  return blocks >= k_enough_blocks || most * blocks / (std::ssize(bounds) - 1) >= k_enough_blocks;
+}
+
+BlockComparison compared(const Works& works, const std::vector<std::int64_t>& bounds) {
   BlockComparison comparison({.members = std::vector<Rank>(works.size())},
                              std::vector<std::int64_t*>(works.size()));
   std::vector<std::size_t> next(works.size());
   std::vector<BlockComparison::Part> parts(works.size());
-  bool is_first = true;
-  for (const std::int64_t bound : common_bounds(works)) {
+  for (const std::int64_t bound : bounds) {
     for (std::size_t member = 0; member < works.size(); ++member) {
       parts[member] = work_until(*works[member], bound, next[member]);
     }
-    if (!is_first) {  // what comes before is not common
+    if (bound != bounds.front()) {  // what comes before is not common
       comparison.add(parts);
     }
-    is_first = false;
   }
   return comparison;
 }
@@ -86,21 +95,28 @@ BlockComparison compared(const Works& works) {
 }  // namespace
 
 void SpanningLate::judge(const std::vector<CallChannel>& channels, std::vector<LiveRank>& ranks) const {
-  std::map<Rank, Judgement> best;
+  std::map<Rank, LateBasis> best;
   for (const auto& [channel, all] : works_) {
     const std::vector<Rank>& members = channels[channel].members;
-    const Works works = members_of(all, members);
-    if (works.size() < 2 || 2 * works.size() <= members.size()) {
+    const auto are_most = [&](const Works& works) {
+      return works.size() >= 2 && 2 * works.size() > members.size();
+    };
+    if (!are_most(all)) {
       continue;
     }
-    const BlockComparison comparison = compared(works);
+    const Works works = members_of(all, members);
+    if (!are_most(works)) {
+      continue;
+    }
+    const std::vector<std::int64_t> bounds = common_bounds(works);
+    const BlockComparison comparison = compared(works, bounds);
     const std::int64_t blocks = comparison.work().blocks;
+    LateBasis basis{.has_enough_blocks = has_enough_blocks(works, bounds, blocks),
+                    .members = std::ssize(members)};
     for (std::size_t member = 0; member < works.size() && blocks > 0; ++member) {
-      const double share =
-          static_cast<double>(comparison.members()[member].slow) / static_cast<double>(blocks);
-      const Judgement its(blocks >= LateRanks::k_enough_blocks, std::ssize(members), share);
-      const auto [found, is_new] = best.try_emplace(works[member]->rank, its);
-      found->second = std::max(found->second, its);
+      basis.share = static_cast<double>(comparison.members()[member].slow) / static_cast<double>(blocks);
+      const auto [found, is_new] = best.try_emplace(works[member]->rank, basis);
+      found->second = std::max(found->second, basis);
     }
   }
   for (LiveRank& rank : ranks) {
@@ -108,10 +124,10 @@ void SpanningLate::judge(const std::vector<CallChannel>& channels, std::vector<L
     if (found == best.end()) {
       continue;
     }
-    const auto& [is_enough, members, share] = found->second;
-    if (!rank.late_score || (is_enough && members >= rank.late_members)) {
-      rank.late_score = share;
-      rank.late_members = members;
+    const LateBasis& basis = found->second;
+    if (!rank.late_score || (basis.has_enough_blocks && basis.members >= rank.late_members)) {
+      rank.late_score = basis.share;
+      rank.late_members = basis.members;
     }
   }
 }

@@ -15,7 +15,8 @@ class SpanningLate {
   void add(const SpanningWork& work) { works_[work.channel].push_back(&work); }
 
   /// Gives the ranks their scores where they are judged by a communicator that is wider than the one that
-  /// their node knows; of several the widest with k_enough_blocks.
+  /// their node knows; of several the widest with k_enough_blocks (late_rule.hpp), or with half as many that
+  /// cover so many blocks of one of its members.
   void judge(const std::vector<CallChannel>& channels, std::vector<LiveRank>& ranks) const;
 
  private:

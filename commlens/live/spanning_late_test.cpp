@@ -282,6 +282,77 @@ TEST(SpanningLate, IsJudgedByTheNodeWhereThatKnowsTheWiderCommunicator) {
   EXPECT_EQ(view_of(states).ranks[3].late_score, 1.0);
 }
 
+/// Rank 1 works 50 ms of each unit of 100 ms and 64 calls, the others 30 ms.
+SpanningWork work_of(std::int64_t rank, std::int64_t begin, std::int64_t end, std::int64_t units) {
+  const std::int64_t work_ns = rank == 1 ? 50'000'000 : 30'000'000;
+  SpanningWork work{.rank = Rank{rank}, .channel = 0, .is_marked = true, .begin = begin, .blocks = {}};
+  for (std::int64_t unit = begin; unit < end; unit += units) {
+    work.blocks.push_back({.end = unit + units,
+                           .work = {.calls = 64 * units,
+                                    .signature = static_cast<std::uint64_t>(units),
+                                    .between_ns = units * work_ns,
+                                    .in_calls_ns = units * (100'000'000 - work_ns)}});
+  }
+  return work;
+}
+
+/// The score of rank 1, whose node knows that it is as fast as another.
+double score_of_one(const std::vector<SpanningWork>& works) {
+  SpanningLate late;
+  std::vector<Rank> members;
+  for (const SpanningWork& work : works) {
+    late.add(work);
+    members.push_back(work.rank);
+  }
+  std::vector<LiveRank> ranks = {LiveRank{.rank = Rank{1}}};
+  ranks[0].late_score = 0;
+  ranks[0].late_members = 2;
+  late.judge({CallChannel{.members = members}}, ranks);
+  return *ranks[0].late_score;
+}
+
+// Of 12 blocks of a unit and 12 of two that end together, 6 of two units are common: 12 of the smaller ones.
+// Where the larger ones end 4 units before, 4 are common, of 8; where they end 6 before, 3.
+TEST(SpanningLate, IsKnownWhereTheBlocksOfAMemberAreTwiceAsLarge) {
+  const std::vector<SpanningWork> fine = {work_of(0, 100, 112, 1), work_of(1, 100, 112, 1),
+                                          work_of(2, 100, 112, 1)};
+  const auto with = [&](const SpanningWork& coarse) {
+    std::vector<SpanningWork> all = fine;
+    all.push_back(coarse);
+    return score_of_one(all);
+  };
+  EXPECT_EQ(with(work_of(3, 88, 112, 2)), 1.0);
+  EXPECT_EQ(with(work_of(3, 84, 108, 2)), 1.0);
+  EXPECT_EQ(with(work_of(3, 82, 106, 2)), 0.0);
+  EXPECT_EQ(with(work_of(3, 64, 112, 4)), 0.0);
+}
+
+TEST(SpanningLate, IsNotKnownByHalfTheBlocksWhereAllAreAsLarge) {
+  const auto of_four = [](std::int64_t blocks) {
+    std::vector<SpanningWork> all;
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      all.push_back(work_of(rank, 0, blocks, 1));
+    }
+    return score_of_one(all);
+  };
+  EXPECT_EQ(of_four(7), 0.0);
+  EXPECT_EQ(of_four(8), 1.0);
+}
+
+// Who tells a rank again and again would have all that is kept of it judged at each look.
+TEST(NodeState, BlocksOfARankThatAreTooManyAreRefused) {
+  const nlohmann::json good = nlohmann::json::parse(node_state_text(PlannedCluster(2).state(0, 1)));
+  ASSERT_TRUE(node_state_from(good.dump()));
+  nlohmann::json third = good;  // it is in two already
+  third["spanning"].push_back(good["spanning"][0]);
+  EXPECT_EQ(node_state_from(third.dump()).error().message, "spanning has a rank too often");
+  nlohmann::json twice = good;
+  twice["spanning"] = nlohmann::json::array({good["spanning"][0]});
+  EXPECT_TRUE(node_state_from(twice.dump()));
+  twice["spanning"][0]["times"].push_back(good["spanning"][0]["times"][0]);
+  EXPECT_EQ(node_state_from(twice.dump()).error().message, "spanning has a rank too often");
+}
+
 TEST(NodeState, BlocksThatCannotBeAreRefused) {
   using namespace nlohmann::literals;
   const nlohmann::json good = nlohmann::json::parse(node_state_text(PlannedCluster(2).state(0, 1)));

@@ -3,20 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "commlens/base/sums.hpp"
-
 namespace commlens {
 namespace {
 
-void add_work(BlockComparison::Part& sum, const BlockComparison::Part& part) {
-  sum.calls = saturating_sum(sum.calls, part.calls);
-  sum.signature = (sum.signature + part.signature) & SpanningWork::k_signature;
-  sum.between_ns = saturating_sum(sum.between_ns, part.between_ns);
-  sum.in_calls_ns = saturating_sum(sum.in_calls_ns, part.in_calls_ns);
-}
-
 std::chrono::nanoseconds length_of(const BlockComparison::Part& work) {
-  return std::chrono::nanoseconds(saturating_sum(work.between_ns, work.in_calls_ns));
+  return std::chrono::nanoseconds(work.length_ns());
 }
 
 }  // namespace
@@ -38,7 +29,7 @@ void LatestBlocks::add(std::int64_t label, const BlockComparison::Part& part) {
     blocks_.push_back({.end = end_of(unit), .work = {}});
   }
   WorkBlock& open = blocks_.back();
-  add_work(open.work, part);
+  open.add(part);
   constexpr std::chrono::nanoseconds too_long = 4 * k_span / k_kept;
   if (level_ > 0 && open.work.calls >= 2 * k_block_calls && length_of(open.work) > too_long) {
     --level_;
@@ -50,7 +41,7 @@ void LatestBlocks::add(std::int64_t label, const BlockComparison::Part& part) {
 void LatestBlocks::make_room() {
   BlockComparison::Part all;
   for (const WorkBlock& block : blocks_) {
-    add_work(all, block.work);
+    all.add(block.work);
   }
   const bool are_short = all.calls < std::int64_t{k_kept} * k_block_calls || length_of(all) < k_span;
   if (are_short && level_ < k_most_levels) {
@@ -69,7 +60,7 @@ void LatestBlocks::merge() {
     if (merged.empty() || merged.back().end != end) {
       merged.push_back({.end = end, .work = {}});
     }
-    add_work(merged.back().work, block.work);
+    merged.back().add(block.work);
   }
   blocks_ = std::move(merged);
 }

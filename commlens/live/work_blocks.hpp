@@ -14,6 +14,12 @@ namespace commlens {
 struct WorkBlock {
   std::int64_t end = 0;        // the unit after its last; it begins where the block before ends
   BlockComparison::Part work;  // of its signature the lowest 16 bits
+  /// Bits of a signature that are kept.
+  static constexpr std::uint64_t k_signature = 0xFFFF;
+  void add(const BlockComparison::Part& part) {
+    work.add(part);
+    work.signature &= k_signature;
+  }
 };
 
 /// What a rank did lately on a communicator that has members elsewhere.
@@ -23,8 +29,8 @@ struct SpanningWork {
   bool is_marked = false;   // units are iterations
   std::int64_t begin = 0;   // the first unit
   std::vector<WorkBlock> blocks;
-  /// Bits of a signature that are kept.
-  static constexpr std::uint64_t k_signature = 0xFFFF;
+  /// Communicators of a rank that are told at most: the widest of those in use.
+  static constexpr std::size_t k_most_of_rank = 2;
 };
 
 /// The latest parts of one member (CallParts) in blocks of 2^n units, which begin at multiples of as many: so
@@ -49,6 +55,9 @@ class LatestBlocks {
   /// Blocks to which nothing will come any more; the last k_told of them.
   SpanningWork told() const;
   std::size_t whole() const { return blocks_.empty() ? 0 : blocks_.size() - 1; }
+  /// The time of the last of them; of what came after it.
+  std::int64_t last_ns() const { return whole() == 0 ? 0 : blocks_[whole() - 1].work.length_ns(); }
+  std::int64_t open_ns() const { return blocks_.empty() ? 0 : blocks_.back().work.length_ns(); }
 
  private:
   static constexpr std::int64_t k_first_unmarked = INT64_MIN / 2;

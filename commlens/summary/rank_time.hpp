@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/summary/overlap.hpp"
 #include "commlens/trace/trace.hpp"
 
@@ -30,6 +31,7 @@ class RankTime {
     std::int64_t at_ns = 0;
     std::int64_t between_ns = 0;
     std::int64_t in_calls_ns = 0;
+    std::int64_t all_ns() const { return saturating_sum(between_ns, in_calls_ns); }
   };
   /// Returns the next compute intervals, ascending by start; empty at the end.
   using MoreCompute = std::function<std::vector<ComputeInterval>()>;

@@ -57,10 +57,7 @@ void BlockComparison::add(const std::vector<Part>& parts) {
     }
   }
   for (std::size_t member = 0; member < parts.size(); ++member) {
-    Part& sum = block_[member];
-    sum.calls += parts[member].calls;
-    sum.between_ns = saturating_sum(sum.between_ns, parts[member].between_ns);
-    sum.in_calls_ns = saturating_sum(sum.in_calls_ns, parts[member].in_calls_ns);
+    block_[member].add(parts[member]);
   }
   if (block_.front().calls >= k_block_calls) {
     compare_block();

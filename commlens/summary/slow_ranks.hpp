@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "commlens/base/sums.hpp"
 #include "commlens/summary/call_routes.hpp"
 #include "commlens/summary/lanes.hpp"
 #include "commlens/summary/rank_time.hpp"
@@ -78,6 +79,14 @@ class BlockComparison {
     std::uint64_t signature = 0;  // of their kinds and roots, in any order
     std::int64_t between_ns = 0;
     std::int64_t in_calls_ns = 0;
+    /// The part that comes after it.
+    void add(const Part& next) {
+      calls = saturating_sum(calls, next.calls);
+      signature += next.signature;
+      between_ns = saturating_sum(between_ns, next.between_ns);
+      in_calls_ns = saturating_sum(in_calls_ns, next.in_calls_ns);
+    }
+    std::int64_t length_ns() const { return saturating_sum(between_ns, in_calls_ns); }
   };
   struct Member {
     std::int64_t slow = 0;
