@@ -256,9 +256,14 @@ std::vector<SpanningWork> LateRanks::spanning() const {
                      [](const auto& a, const auto& b) { return a.first > b.first; });
     told.resize(std::min(told.size(), SpanningWork::k_most_of_rank));
     for (const auto& [basis, strand] : told) {
+      // Groups along two axes may be one communicator.
+      const std::size_t channel = strand->group->channel;
+      if (!all.empty() && all.back().rank == numbers_[row] && all.back().channel == channel) {
+        continue;
+      }
       SpanningWork& work = all.emplace_back(strand->latest.told());
       work.rank = numbers_[row];
-      work.channel = strand->group->channel;
+      work.channel = channel;
     }
   }
   return all;
