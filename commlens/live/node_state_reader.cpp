@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "commlens/live/node_names.hpp"
+#include "commlens/live/node_spanning.hpp"
 #include "commlens/live/node_state.hpp"
-#include "commlens/live/spanning_reader.hpp"
 #include "commlens/trace/json_fields.hpp"
 #include "commlens/trace/rank_tables.hpp"
 #include "commlens/trace/trace.hpp"

@@ -1,6 +1,4 @@
 // Which ranks delay those of other nodes: four nodes of two ranks, each with a folder and a clock of its own.
-#include "commlens/live/spanning_late.hpp"
-
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -16,6 +14,7 @@
 #include "commlens/live/cluster_test_support.hpp"
 #include "commlens/live/follower_test_support.hpp"
 #include "commlens/live/nodes_follower.hpp"
+#include "commlens/live/spanning_late.hpp"
 
 namespace commlens {
 namespace {

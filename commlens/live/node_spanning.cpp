@@ -1,4 +1,4 @@
-#include "commlens/live/spanning_reader.hpp"
+#include "commlens/live/node_spanning.hpp"
 
 #include <algorithm>
 #include <functional>
