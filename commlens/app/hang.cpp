@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "commlens/formats/call_states.hpp"
+#include "commlens/live/follow_options.hpp"
 #include "commlens/live/rank_processes.hpp"
 #include "commlens/trace/job_states.hpp"
 
@@ -107,8 +108,19 @@ bool has_moved_since(const HangResult& before, const HangLook& look) {
   return false;
 }
 
+/// Of pauses that ranks have announced, by the clocks of their machines.
+std::chrono::nanoseconds pause_left(const JobProgress& job) {
+  const std::int64_t now_ns = PollTime::now().unix_ns;
+  std::int64_t left = 0;
+  for (const RankProgress& rank : job.ranks) {
+    left = std::max(left, rank.state.pause_until_unix_ns.value_or(now_ns) - now_ns);
+  }
+  return std::chrono::nanoseconds(left);
+}
+
 void fill(HangLook&& look, HangResult& result) {
   result.run = run_of(look);
+  result.pause_left = result.run == JobRun::running ? pause_left(look.job) : std::chrono::nanoseconds{};
   result.job = std::move(look.job);
   result.processes = std::move(look.processes);
   result.graph = wait_graph(result.job);
@@ -140,6 +152,10 @@ void add_notes(HangResult& result) {
     result.notes.push_back(fmt::format(
         "calls of {} are missing from the recording, so the numbers of the rest are not comparable",
         ranks_are(incomplete)));
+  }
+  if (result.pause_left.count() > 0) {
+    result.notes.push_back(
+        fmt::format("a pause was announced, {} of it left: it may be no hang", to_text(result.pause_left)));
   }
   if (is_suspended(result.job, result.processes)) {
     result.notes.push_back("all processes of the job that are there are stopped (SIGSTOP, Ctrl-Z)");

@@ -45,6 +45,7 @@ struct HangResult {
   std::optional<std::chrono::nanoseconds> waits_below;
   bool has_moved = false;                     // between the two looks: nothing is stuck
   std::chrono::milliseconds unchanged_for{};  // of a job that runs; 0: looked at once
+  std::chrono::nanoseconds pause_left{};      // of a pause that a rank has announced
   std::vector<std::string> notes;
   bool is_stuck() const { return finding.verdict != HangVerdict::none; }
 };

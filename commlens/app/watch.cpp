@@ -51,8 +51,10 @@ class EventWatch {
       }
     }
     for (const LiveAlert& alert : alerts_) {
-      const bool is_there = view.state == LiveState::running || view.state == LiveState::unknown;
-      if (is_there && !holds(view, alert)) {  // else it was ended, and not well again
+      // A job that was stopped was not well again.
+      const bool is_well = view.state == LiveState::running || view.state == LiveState::unknown ||
+                           view.state == LiveState::ended;
+      if (is_well && !holds(view, alert)) {
         add(WatchEventKind::recovered).alert = alert;
       }
     }
@@ -281,6 +283,7 @@ HangResult hang_of(const JobView& view) {
   result.job = view.hang.job;
   result.graph = view.hang.graph;
   result.processes = view.hang.processes;
+  result.pause_left = view.hang.pause_left;
   for (std::size_t row = 0, at = 0; row < result.job.ranks.size() && at < view.ranks.size(); ++row) {
     if (result.job.ranks[row].state.rank == view.ranks[at].rank && view.ranks[at++].is_silent) {
       result.silent.insert(row);

@@ -135,6 +135,11 @@ std::string lost_text(const JobView& view) {
   for (const auto& [reason, calls] : view.lost) {
     text += fmt::format("not counted: {} × {}\n", calls, printable(reason));
   }
+  const auto lossy = std::count_if(view.ranks.begin(), view.ranks.end(),
+                                   [](const LiveRank& rank) { return rank.lost_records > 0; });
+  if (lossy > 0 && !is_at_end(view.state)) {
+    text += fmt::format("hangs of {} are not found, since calls of them are lost\n", how_many(lossy, "rank"));
+  }
   for (const LiveRank& rank : view.ranks) {
     if (!rank.error.empty()) {
       text += fmt::format("rank {}: {}\n", rank.rank.value, printable(rank.error));

@@ -22,8 +22,9 @@ std::optional<std::chrono::nanoseconds> still_since(const LiveHang& hang,
   return since;
 }
 
-/// From the first signal of who kills a job to its end.
+/// From the first signal of who kills a job to its end, and for how long its ranks go on after it.
 constexpr std::chrono::nanoseconds k_killed_within = std::chrono::seconds(30);
+constexpr std::chrono::nanoseconds k_goes_on = std::chrono::seconds(2);
 
 /// Different calls as the same one do not become equal, and a process that is gone does not come back:
 /// libraries end such jobs, often within seconds.
@@ -150,7 +151,9 @@ void HangWatch::alert(JobView& view, std::int64_t unix_ns) {
     const bool is_killed =
         view.state == LiveState::stopped ||
         std::find(processes.begin(), processes.end(), ProcessState::gone) != processes.end();
-    if (!current_ && latest_ && is_killed && over_for < k_killed_within.count()) {
+    const std::int64_t went_on_for = over_for - view.hang.still_for.count();
+    if (!current_ && latest_ && is_killed && over_for < k_killed_within.count() &&
+        went_on_for < k_goes_on.count()) {
       current_ = latest_;
     } else if (!current_) {
       current_ = LiveAlert{.id = fmt::format("hang-{}", ++fired_),

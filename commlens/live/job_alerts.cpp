@@ -30,6 +30,29 @@ double median_of_others(const std::vector<double>& sorted, double own) {
   return sorted[middle + (static_cast<std::size_t>(place) <= middle ? 1 : 0)];
 }
 
+std::string with_host(const LiveRank& rank) {
+  return fmt::format("rank {}{}", rank.rank.value,
+                     rank.process ? fmt::format(" (host {})", rank.process->host) : "");
+}
+
+/// The first of some ranks, and how many more there are.
+std::string ranks_text(const JobView& view, const std::set<Rank>& ranks) {
+  constexpr std::size_t most = 3;
+  std::vector<std::string> words;
+  for (const LiveRank& rank : view.ranks) {
+    if (words.size() < most && ranks.contains(rank.rank)) {
+      words.push_back(with_host(rank));
+    }
+  }
+  const std::size_t more = ranks.size() - std::min(ranks.size(), most);
+  return fmt::format("{}{}", fmt::join(words, ", "), more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
+std::string iterations_text(Iteration first, Iteration last) {
+  return first >= last ? fmt::format("in iteration {}", last)
+                       : fmt::format("in iterations {} to {}", first, last);
+}
+
 std::string row_name(const LiveOp& op) {
   const std::string name =
       op.kind == CommKind::other && !op.name.empty() ? op.name : std::string(name_of(op.kind));
@@ -151,11 +174,10 @@ void StragglerWatch::tell(const JobView& view, PollTime time) {
       continue;
     }
     culprits.push_back(rank.rank);
-    words.push_back(fmt::format(
-        "rank {}{} in at least {:.0f} % of its latest blocks of calls, which costs the others {:.0f} % of "
-        "their time",
-        rank.rank.value, rank.process ? fmt::format(" (host {})", rank.process->host) : "",
-        percent(its->second.score), percent(its->second.cost)));
+    words.push_back(
+        fmt::format("{} in at least {:.0f} % of its latest blocks of calls, which costs the others {:.0f} % "
+                    "of their time",
+                    with_host(rank), percent(its->second.score), percent(its->second.cost)));
   }
   constexpr std::size_t most = 3;
   const std::size_t more = words.size() > most ? words.size() - most : 0;
@@ -180,6 +202,7 @@ void ColdWatch::forget() {
 void ColdWatch::begin(const JobView& view, PollTime time) {
   began_ = time.steady;
   completed_ = view.steps.completed;
+  iteration_ = view.steps.iteration;
   all_ranks_ = seconds_of_ranks(view);
   first_.clear();
   for (const LiveOp& op : view.ops) {
@@ -249,7 +272,7 @@ void ColdWatch::close(const JobView& view, PollTime time) {
         fmt::format("communicators are made again and again: {} first {} on new ones {} took {:.0f} % of "
                     "the time, most in {}",
                     cold.calls, cold.calls == 1 ? "call" : "calls",
-                    is_marked_ ? fmt::format("before iteration {}", view.steps.iteration)
+                    is_marked_ ? iterations_text(iteration_, view.steps.iteration - 1)
                                : fmt::format("in {}", to_text(time.steady - *began_)),
                     percent(share), cold.largest),
         {}, time);
@@ -260,6 +283,7 @@ void ColdWatch::close(const JobView& view, PollTime time) {
 
 void LossWatch::forget() {
   before_.clear();
+  ranks_.clear();
   grew_.reset();
   alert_.end();
 }
@@ -273,7 +297,10 @@ void LossWatch::look(const JobView& view, PollTime time) {
   for (const LiveRank& rank : view.ranks) {
     now[rank.rank] = rank.lost_records;
     const auto known = before_.find(rank.rank);
-    has_grown = has_grown || (known != before_.end() && rank.lost_records > known->second);
+    if (known != before_.end() && rank.lost_records > known->second) {
+      has_grown = true;
+      ranks_.insert(rank.rank);
+    }
   }
   before_ = std::move(now);
   if (has_grown) {
@@ -282,9 +309,12 @@ void LossWatch::look(const JobView& view, PollTime time) {
     for (const auto& [reason, calls] : view.lost) {
       words.push_back(fmt::format("{} × {}", calls, reason));
     }
-    alert_.set(fmt::format("calls are lost, so far {}", fmt::join(words, ", ")), {}, time);
+    alert_.set(fmt::format("calls of {} are lost, so far {}: hangs of these ranks are not found any more",
+                           ranks_text(view, ranks_), fmt::join(words, ", ")),
+               {ranks_.begin(), ranks_.end()}, time);
   } else if (grew_ && time.steady - *grew_ >= k_over) {
     grew_.reset();
+    ranks_.clear();
     alert_.end();
   }
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -107,6 +108,7 @@ class ColdWatch {
 
   std::optional<std::chrono::nanoseconds> first_look_;
   std::optional<std::chrono::nanoseconds> began_;
+  Iteration iteration_ = 0;     // the highest, then
   std::int64_t completed_ = 0;  // iterations, then
   double all_ranks_ = 0;        // their time, then
   std::map<Key, First> first_;  // then
@@ -127,6 +129,7 @@ class LossWatch {
 
  private:
   std::map<Rank, std::int64_t> before_;
+  std::set<Rank> ranks_;  // that lost some since the alert began
   std::optional<std::chrono::nanoseconds> grew_;
   AlertOfKind alert_{k_alert_lost};
 };

@@ -226,7 +226,7 @@ std::optional<LateRanks::Score> LateRanks::score(std::size_t rank) const {
     const Compared& compared = *strand.group->compared;
     const Mark& before = compared.marks.front();
     const std::int64_t blocks = compared.comparison.work().blocks - before.blocks;
-    if (blocks <= 0) {
+    if (blocks < k_least_blocks) {
       continue;
     }
     const std::vector<BlockComparison::Member>& members = compared.comparison.members();

@@ -12,6 +12,8 @@ namespace commlens {
 
 /// By fewer blocks a rank is judged only where it has nothing else.
 constexpr std::int64_t k_enough_blocks = 8;
+/// One block does not show whether that lasts.
+constexpr std::int64_t k_least_blocks = 2;
 
 /// What is known of a rank on one of its communicators: it is judged by the largest.
 struct LateBasis {

@@ -358,7 +358,8 @@ void NodesFollower::State::fill_ranks(const PollTime& time) {
     rank.last_progress_unix_ns = time.unix_ns - rank.still_for.count();
     rank.state = state_of(rank, view.hang, row, stuck.contains(row));
     const SeenCall* const call = view.hang.job.ranks[row].state.has_ended ? nullptr : call_of(view.hang, row);
-    const nanoseconds open_for = rank.call ? rank.call->open_for + since : rank.still_for;
+    const nanoseconds open_for =
+        rank.call ? rank.call->open_for : rank.still_for - since;  // as its node saw it
     rank.call = call == nullptr ? std::nullopt : std::optional(live_call(*call, open_for));
   }
 }

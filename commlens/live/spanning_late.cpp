@@ -113,7 +113,7 @@ void SpanningLate::judge(const std::vector<CallChannel>& channels, std::vector<L
     const std::int64_t blocks = comparison.work().blocks;
     LateBasis basis{.has_enough_blocks = has_enough_blocks(works, bounds, blocks),
                     .members = std::ssize(members)};
-    for (std::size_t member = 0; member < works.size() && blocks > 0; ++member) {
+    for (std::size_t member = 0; member < works.size() && blocks >= k_least_blocks; ++member) {
       basis.share = static_cast<double>(comparison.members()[member].slow) / static_cast<double>(blocks);
       const auto [found, is_new] = best.try_emplace(works[member]->rank, basis);
       found->second = std::max(found->second, basis);

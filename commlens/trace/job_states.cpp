@@ -66,6 +66,10 @@ void take_tables(RankTables& tables, RankState& rank) {
   rank.boot = std::move(tables.clock.boot);
   rank.has_begun_to_end = tables.has_begun_to_end;
   rank.has_ended = tables.closing.has_value();
+  if (tables.pause && !rank.has_begun_to_end && !rank.has_ended) {
+    const std::chrono::nanoseconds end = tables.pause->at + tables.pause->length + tables.clock.wall_offset;
+    rank.pause_until_unix_ns = end.count();
+  }
   if (tables.closing) {
     for (const auto& [reason, calls] : tables.closing->skipped) {
       rank.lost = saturating_sum(rank.lost, calls);

@@ -40,12 +40,13 @@ struct StatedTrace {
 /// What is known of a rank besides its calls.
 struct RankState {
   Rank rank;
-  bool is_recorded = true;             // false: nothing of it is there
-  std::optional<RankProcess> process;  // absent in older recordings
-  std::string boot;                    // the same on ranks of one machine since its last start
-  bool has_begun_to_end = false;       // it makes no more calls (MPI_Finalize)
-  bool has_ended = false;              // its recording was closed
-  std::int64_t lost = 0;               // of its calls, those that are not known
+  bool is_recorded = true;                            // false: nothing of it is there
+  std::optional<RankProcess> process;                 // absent in older recordings
+  std::string boot;                                   // the same on ranks of one machine since its last start
+  bool has_begun_to_end = false;                      // it makes no more calls (MPI_Finalize)
+  bool has_ended = false;                             // its recording was closed
+  std::int64_t lost = 0;                              // of its calls, those that are not known
+  std::optional<std::int64_t> pause_until_unix_ns{};  // it announced a pause, by its own wall clock
 };
 
 /// The last calls of a rank whose earlier ones were overwritten.
