@@ -25,6 +25,7 @@ TEST_F(PausedJob, WaitsForTheEndOfAPauseThatWasAnnounced) {
   job.rank(1).announce_pause(5);
   EXPECT_TRUE(poll(follower, 91).alerts.empty());
   job.rank(1).announce_pause(-1);  // it is over
+  EXPECT_TRUE(poll(follower, 92).alerts.empty());
   EXPECT_TRUE(poll(follower, 111).alerts.empty());
   EXPECT_EQ(poll(follower, 112).alerts.size(), 1U);
   EXPECT_EQ(follower.view().hang.still_for, seconds(102));  // rank 1 came at 10
