@@ -328,9 +328,10 @@ void NodesFollower::State::build_job(const Nodes& all, const PollTime& time) {
   const nanoseconds known = known_until(all, time.steady);
   hang.pause_left = {};
   for (const FollowedNode* const node : all) {
-    const nanoseconds left = node->state.view.hang.pause_left - (known - node->came);
-    const bool tells = !node->is_silent(time.steady) && !is_at_end(node->state.view.state);
-    hang.pause_left = tells ? std::max(hang.pause_left, left) : hang.pause_left;
+    const nanoseconds told = node->state.view.hang.pause_left;
+    if (told.count() > 0 && !node->is_silent(time.steady) && !is_at_end(node->state.view.state)) {
+      hang.pause_left = std::max(hang.pause_left, told - (known - node->came));
+    }
   }
   // Of several, one that tells nothing may be at fault.
   hang.is_part = all.size() == 1 && all.front()->state.view.hang.is_part && lacks_members(hang.job);

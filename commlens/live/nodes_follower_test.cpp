@@ -193,6 +193,15 @@ TEST(NodesFollower, NamesTheRankOfAnotherNodeThatIsMissing) {
   EXPECT_TRUE(job.look(32).alerts.empty());
 }
 
+TEST(NodesFollower, KnowsOfNoPauseWhereNoneWasAnnounced) {
+  TwoNodes job;
+  job.enter(0);
+  job.tell(0, 1);
+  job.look_again(1);
+  job.tell(1, 7205);  // a later moment
+  EXPECT_EQ(job.look_again(5).hang.pause_left.count(), 0);
+}
+
 TEST(NodesFollower, WaitsForTheEndOfAPauseThatARankAnnounced) {
   TwoNodes job;
   for (const std::int64_t rank : {0, 1, 3}) {
