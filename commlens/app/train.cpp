@@ -245,10 +245,10 @@ std::optional<RecordingCheck> checked(const TrainRun& run, const Trace& recorded
 /// Finishes a training in the process that reports: closes the trace and compares it with the prediction.
 TrainResult concluded(const TrainRun& run, std::vector<engine::IterationReport> iterations,
                       JobRecording& recording, JobOutcome outcome) {
-  recording.settle();
   const std::filesystem::path& directory = run.trace();
   finish_recording(directory);
   Result<Trace> recorded = read_trace(directory);
+  recording.settle();  // from now on another job may record there
   if (!recorded) {
     throw SystemError(fmt::format("the recording cannot be read: {}", recorded.error().message));
   }

@@ -44,6 +44,8 @@ TEST_F(KeptIterations, AreUnknownWhereTheRecorderDroppedCalls) {
     EXPECT_EQ(calls_of(unknown), -1) << unknown;
   }
   EXPECT_EQ(follower_.view().lost.at(std::string(k_skipped_recorder_late)), 5);
+  EXPECT_EQ(follower_.view().ranks[0].lost_records, 0);
+  EXPECT_EQ(follower_.view().ranks[1].lost_records, 5);
   make(5);  // perhaps the last of these calls were of this one
   make(6);
   poll(follower_);

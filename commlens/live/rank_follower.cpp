@@ -22,6 +22,12 @@ std::optional<Times> known_times(const StreamRecord& record) {
   return is_timed ? std::optional(times_of(record)) : std::nullopt;
 }
 
+/// Whether the numbers of later calls are not known where some were lost so: what was overwritten is counted
+/// in the ring.
+bool hides_numbers(std::string_view reason) {
+  return reason != k_skipped_header && reason != k_skipped_table_line && reason != k_skipped_overwritten;
+}
+
 void add_lost(std::map<std::string, std::int64_t>& lost, std::string_view reason, std::int64_t calls) {
   if (calls > 0) {
     std::int64_t& count = lost[std::string(reason)];
@@ -401,7 +407,7 @@ std::map<std::string, std::int64_t> RankFollower::lost() const {
 std::int64_t RankFollower::lost_records() const {
   std::int64_t all = 0;
   for (const auto& [reason, calls] : lost_so_far()) {
-    all = saturating_sum(all, calls);
+    all = saturating_sum(all, hides_numbers(reason) ? calls : 0);
   }
   return all;
 }
@@ -437,10 +443,7 @@ RankState RankFollower::state() const {
                   .has_begun_to_end = tables.has_begun_to_end,
                   .has_ended = tables.closing.has_value()};
   for (const auto& [reason, calls] : lost()) {
-    // What was overwritten is counted in the ring, so the numbers of the rest are known.
-    const bool is_of_calls =
-        reason != k_skipped_header && reason != k_skipped_table_line && reason != k_skipped_overwritten;
-    state.lost = saturating_sum(state.lost, is_of_calls ? calls : 0);
+    state.lost = saturating_sum(state.lost, hides_numbers(reason) ? calls : 0);
   }
   state.lost = saturating_sum(state.lost, unread());
   state.lost = saturating_sum(state.lost, unfollowed_);

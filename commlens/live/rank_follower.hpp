@@ -65,7 +65,8 @@ class RankFollower {
   bool is_done() const { return is_there_ && is_final_ && unread() == 0; }
   /// Calls that are not known, by reason (Provenance).
   std::map<std::string, std::int64_t> lost() const;
-  /// Those that were lost while the rank ran: what it says at its end that it does not record is no loss.
+  /// Those that were lost while the rank ran, so that its calls are not comparable any more. What it says at
+  /// its end that it does not record is no loss.
   std::int64_t lost_records() const;
   std::int64_t unfollowed() const { return unfollowed_; }
 

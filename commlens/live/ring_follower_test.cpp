@@ -56,6 +56,7 @@ TEST_F(RingFollower, ThatIsLappedCountsWhatItMissedAndKnowsTheNumbersAgain) {
   const JobView& view = poll(follower);
   EXPECT_EQ(view.totals.calls, 5 + 7);
   EXPECT_EQ(view.lost.at("call overwritten, ring full"), 13);
+  EXPECT_EQ(view.ranks[0].lost_records, 0);
   EXPECT_EQ(view.ranks[0].lost, 0);
   ASSERT_TRUE(view.ranks[0].call);
   EXPECT_EQ(view.ranks[0].call->number, 26);
