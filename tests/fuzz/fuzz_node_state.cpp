@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "commlens/base/check.hpp"
+#include "commlens/live/job_alerts.hpp"
 #include "commlens/live/nodes_follower.hpp"
 #include "tests/fuzz/input_file.hpp"
 
@@ -32,8 +33,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const Result<NodeState> again = node_state_from(text);
   COMMLENS_CHECK(again && node_state_text(*again) == text, "a state survives writing");
   NodesFollower follower(std::make_unique<OneState>(*state), "fuzz", {});
-  for (const std::int64_t second : {1, 2, 100}) {
-    follower.poll({std::chrono::seconds(second), second * 1'000'000'000});
+  JobAlerts alerts;
+  for (const std::int64_t second : {1, 2, 14, 100}) {
+    const PollTime time = {std::chrono::seconds(second), second * 1'000'000'000};
+    follower.poll(time);
+    JobView view = follower.view();
+    alerts.look(view, time);
   }
   for (const LiveRank& rank : follower.view().ranks) {
     const double late = rank.late_score.value_or(0);
