@@ -322,14 +322,15 @@ TEST(JobAlerts, SurviveTimesThatCannotBe) {
   Job job(2);
   job.view().steps.iteration = 0;
   for (std::int64_t look = 0; look < 200; ++look) {
-    iterate(job, 2, milliseconds(1));
+    ++job.view().steps.iteration;
+    ++job.view().steps.completed;
     for (std::int64_t rank = 0; rank < 2; ++rank) {
       job.rank(rank).in_calls = nanoseconds(look % 2 == 0 ? 0 : std::int64_t{1} << 56);
       job.rank(rank).between_calls = nanoseconds(look % 3 == 0 ? 0 : std::int64_t{1} << 56);
       job.rank(rank).late_score = 1;
       job.rank(rank).lost_records = INT64_MAX;
     }
-    job.op().first_calls = INT64_MAX;
+    job.op().first_calls = look % 2 == 0 ? 1 : INT64_MAX;
     job.op().first_time = nanoseconds(look % 2 == 0 ? 0 : INT64_MAX);
     job.op().sums.time = nanoseconds(INT64_MAX);
     job.op().sums.calls = INT64_MAX;
